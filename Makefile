@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: BSD-2-Clause
+#
+# make            build/roletrace            make check         set-up, build, all tests
+# make demo       the main job on a demo     make check-roles   the real Stratum roles under load
+# make bench      ratios against the peers   make install       PREFIX=/usr/local, DESTDIR
+# O=DIR build folder   V=1 show commands   DEBUG=1 -O0   SAN=1 address and UB sanitizers
+
+O ?= build
+PREFIX ?= /usr/local
+V ?= 0
+Q = $(if $(filter 1,$(V)),,@)
+say = $(if $(filter 1,$(V)),,@printf '  %-8s %s\n' '$(1)' '$(2)';)
+export PATH := $(PATH):/usr/sbin
+
+CC = gcc
+CLANG = clang
+BPFTOOL = bpftool
+VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unreleased)
+
+CFLAGS += -std=gnu17 -Wall -Wextra -Wmissing-field-initializers -Wstrict-prototypes -Wno-unused-parameter
+CFLAGS += $(if $(DEBUG),-O0,-O2) -g $(if $(CI),-Werror)
+CFLAGS += -D_GNU_SOURCE -DVERSION='"$(VERSION)"' -DPROFILE_DIR='"$(PREFIX)/share/roletrace/profiles"'
+CFLAGS += -Iinclude -Idaemon -I$(O)/bpf
+ifneq ($(SAN),)
+CFLAGS += -fsanitize=address,undefined -fno-omit-frame-pointer
+LDFLAGS += -fsanitize=address,undefined
+endif
+BPF_CFLAGS = -O2 -g -Wall -Werror -target bpf -mcpu=v3 -D__TARGET_ARCH_x86 -Iinclude -Ibpf
+
+# Statically what production hosts lack; zlib, libelf's compressors and libc are there everywhere.
+LIBS_BPF = -l:libbpf.a
+LIBS_SYM = -l:libdw.a -l:libelf.a -l:libbz2.a -l:liblzma.a -l:libiberty.a -lZydis
+LIBS = $(LIBS_BPF) $(LIBS_SYM) -l:libjansson.a -lz -lpthread -lm
+
+BPF_SRC := $(wildcard bpf/*.bpf.c)
+SKELS := $(BPF_SRC:bpf/%.bpf.c=$(O)/bpf/%.skel.h)
+# main.c apart: the unit tests link all the rest.
+SRC := $(wildcard daemon/*.c daemon/*/*.c)
+OBJ := $(SRC:%.c=$(O)/%.o)
+LIB_OBJ := $(filter-out $(O)/daemon/main.o,$(OBJ))
+
+all: $(O)/roletrace
+
+$(O)/roletrace: $(OBJ)
+	$(call say,LINK,$@)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS)
+
+$(O)/daemon/%.o: daemon/%.c | $(SKELS)
+	$(call say,CC,$<)mkdir -p $(@D) && $(CC) $(CFLAGS) -MMD -MP -c -o $@ $<
+
+$(O)/bpf/%.tmp.o: bpf/%.bpf.c
+	$(call say,BPF,$<)mkdir -p $(@D) && $(CLANG) $(BPF_CFLAGS) -MMD -MP -MT $@ -c -o $@ $<
+
+$(O)/bpf/%.bpf.o: $(O)/bpf/%.tmp.o
+	$(call say,GENOBJ,$@)$(BPFTOOL) gen object $@ $<
+
+$(O)/bpf/%.skel.h: $(O)/bpf/%.bpf.o
+	$(call say,SKEL,$@)$(BPFTOOL) gen skeleton $< name $*_bpf > $@
+
+# tests/, bench/ and set-up have their own part
+-include packaging/*.mk tests/*.mk bench/*.mk
+
+install: $(O)/roletrace
+	install -D -m 755 $(O)/roletrace $(DESTDIR)$(PREFIX)/bin/roletrace
+	install -d $(DESTDIR)$(PREFIX)/share/roletrace/profiles
+	install -m 644 profiles/*.conf $(DESTDIR)$(PREFIX)/share/roletrace/profiles
+	install -D -m 644 docs/roletrace.8 $(DESTDIR)$(PREFIX)/share/man/man8/roletrace.8
+
+clean:
+	rm -rf $(O)
+
+-include $(wildcard $(O)/daemon/*.d $(O)/daemon/*/*.d $(O)/bpf/*.d)
+
+.SECONDARY:
+.DELETE_ON_ERROR:
+.PHONY: all install clean

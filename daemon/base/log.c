@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "base/log.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+static enum log_level max_level = LOG_INFO;
+
+void log__set_level(enum log_level level)
+{
+	max_level = level;
+}
+
+void log__write(enum log_level level, const char *fmt, ...)
+{
+	static const char *const tags[] = { "error: ", "warning: ", "", "debug: " };
+	char line[1024];
+	va_list ap;
+
+	if (level > max_level)
+		return;
+	va_start(ap, fmt);
+	vsnprintf(line, sizeof(line), fmt, ap);
+	va_end(ap);
+	fprintf(stderr, "roletrace: %s%s\n", tags[level], line);
+}

@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The plan: which functions, which instructions of each, what each costs, what is refused and why.
+ * Made from an ELF file alone: no root, no target touched, no libbpf. Immutable once made; attach/
+ * arms it, collect/ names its rows by it, `list` prints it.
+ */
+#ifndef PLAN_PLAN_H
+#define PLAN_PLAN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "roletrace/abi.h"
+
+enum plan_exit {
+	PLAN_EXIT_AUTO,	     /* the safest: sites, for now */
+	PLAN_EXIT_SITES,     /* a probe on every ret and tail jump */
+	PLAN_EXIT_URETPROBE, /* return probes: a panic through one kills the target */
+};
+
+/* What the user asked for. Strings are borrowed for the time of plan__new. */
+struct plan_request {
+	const char *const *crates; /* globs on crate names; empty with no functions = the default */
+	size_t crate_cnt;
+	const char *const *functions; /* globs on whole demangled names */
+	size_t function_cnt;
+	const char *const *excludes;
+	size_t exclude_cnt;
+	const char *profile;	 /* --profile NAME, or NULL: chosen by executable name */
+	const char *profile_dir; /* NULL: the built-in search path */
+	const char *exe_name;	 /* the real executable's path or name, for crates and profiles */
+	enum plan_exit exit;
+};
+
+enum plan_kind {
+	PLAN_FN,    /* an ordinary function */
+	PLAN_ASYNC, /* a coroutine's poll function: its calls are polls */
+};
+
+/* Why a function or a site is not probed. plan_refusal_text gives the words. */
+enum plan_refusal {
+	PLAN_OK = 0,
+	PLAN_NO_SIZE,		/* symbol of size 0: where it ends is unknown */
+	PLAN_NOT_CODE,		/* outside every executable segment */
+	PLAN_DATA_INSIDE,	/* another symbol says there is data within */
+	PLAN_UNDECODABLE,	/* bytes that are no instruction */
+	PLAN_BAD_BOUNDARY,	/* a branch into the middle of an instruction: data is suspected */
+	PLAN_UNPROBEABLE,	/* the kernel refuses that instruction (lock prefix, int3, ...) */
+	PLAN_UNKNOWN_JUMP,	/* an indirect jump that is neither a table nor a tail jump */
+	PLAN_FALLS_THROUGH,	/* runs on into the next symbol */
+	PLAN_ENTERED_MIDWAY,	/* its entry is also a loop head: an entry would count twice */
+	PLAN_IFUNC,		/* an IFUNC resolver, not the function */
+	PLAN_TOO_MANY,		/* beyond RT_MAX_FUNCTIONS */
+	PLAN_REFUSED_BY_KERNEL, /* said no at attach time (set by attach/) */
+	PLAN_REFUSAL_CNT,
+};
+const char *plan_refusal_text(enum plan_refusal why);
+
+struct plan_site {
+	uint64_t offset; /* in the file: what the kernel wants */
+	uint64_t vaddr;	 /* as linked: what verification wants */
+	uint32_t fn;	 /* index into plan->fns; of a catch site: RT_FN of none, 0 */
+	enum rt_site_kind kind;
+	enum rt_insn_class insn;
+	uint8_t cond;	   /* RT_SITE_JCC: the condition code, low 4 bits of its opcode */
+	uint16_t sp_words; /* 8-byte words the stack pointer is below its value at the entry */
+};
+
+struct plan_fn {
+	char *name;	/* demangled, no hash; made unique by file:line or " #hash" where needed */
+	char *symbol;	/* mangled, of the first address */
+	char **aliases; /* other symbols at the same address(es), mangled */
+	size_t alias_cnt;
+	char *crate; /* "" when it has none (C) */
+	char *file;  /* NULL without DWARF */
+	uint32_t line;
+	enum plan_kind kind;
+	uint32_t addresses; /* entry addresses joined in this row (contract: sites) */
+	uint32_t entry_sites, exit_sites;
+	enum rt_insn_class entry_insn; /* the dearest of its entries */
+	enum rt_insn_class exit_insn;  /* the dearest of its exits */
+	bool never_returns;	       /* no exit at all: it only ends by unwinding */
+};
+
+struct plan_skip {
+	char *name;
+	enum plan_refusal why;
+};
+
+struct plan {
+	struct plan_fn *fns;
+	size_t fn_cnt;
+	struct plan_site *sites; /* grouped by function, entries before exits */
+	size_t site_cnt;
+	struct plan_site *catches; /* where the runtime has just caught a panic; may be empty */
+	size_t catch_cnt;
+	struct plan_skip *skipped;
+	size_t skip_cnt;
+	char **inlined_only; /* own functions that DWARF knows only as inlined copies */
+	size_t inlined_cnt;
+	char *build_id;	     /* hex, NULL when the file has none */
+	char *profile;	     /* name of the role profile that applied, or NULL */
+	size_t symbol_cnt;   /* function symbols in the file */
+	bool no_symbols;     /* stripped: nothing to choose from */
+	char *hint;	     /* one line to say, e.g. the crates with the most functions; or NULL */
+	enum plan_exit exit; /* PLAN_EXIT_SITES or PLAN_EXIT_URETPROBE, auto resolved */
+};
+
+/*
+ * Makes the plan for the ELF file open at fd (borrowed). 0, or -errno with one line in *reason
+ * (malloc'd, the caller frees): -ENOENT a --function that matches nothing (or only inlined copies),
+ * -ENOEXEC not an ELF file that can be read (corrupt, other machine), -EINVAL a bad profile.
+ */
+int plan__new(int fd, const struct plan_request *req, struct plan **out, char **reason);
+void plan__free(struct plan *plan);
+
+#endif

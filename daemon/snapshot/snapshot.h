@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The snapshot: everything one interval knows, an immutable value. collect/ makes it; export/ and
+ * ui/ see nothing else. Times in ns, sizes in bytes, ratios 1.0 = one CPU (or one thread) whole.
+ * Strings borrowed from the plan and the target unless said otherwise: they outlive the snapshot.
+ */
+#ifndef SNAPSHOT_SNAPSHOT_H
+#define SNAPSHOT_SNAPSHOT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "roletrace/hist.h"
+
+/* counts[place], place as in hist.h: bucket + 1. NULL counts: empty. */
+struct snapshot_hist {
+	uint64_t zero_cnt;
+	uint32_t first, cnt; /* counts[0] is place `first`; cnt places */
+	uint64_t *counts;    /* owned */
+};
+
+enum snapshot_coverage { COVERAGE_EXACT, COVERAGE_SAMPLED, COVERAGE_ENTRY_ONLY };
+
+struct snapshot_fn {
+	const char *name, *symbol, *crate, *file; /* file NULL: unknown */
+	const char *const *aliases;
+	size_t alias_cnt;
+	uint32_t line, sites;
+	bool is_async; /* the figures are polls */
+	enum snapshot_coverage coverage;
+	const char *exit;     /* "sites", "uretprobe" */
+	uint64_t observed_ns; /* < window when it was shed; the figures cover that time only */
+	uint64_t calls, returned, unwound, in_flight, untimed, tail_exits;
+	uint64_t in_flight_stale; /* of in_flight: frames whose slot no longer holds their return */
+	uint64_t sum_ns, total_ns, self_ns, min_ns, max_ns;
+	uint64_t corrected_ns, clamped, floor_ns, price_ns; /* floor, price: of one call */
+	uint64_t hist_lost;
+	struct snapshot_hist hist;
+};
+
+struct snapshot_edge {
+	uint32_t caller, callee; /* indices into fns */
+	uint64_t calls, total_ns;
+};
+
+struct snapshot_skip {
+	const char *name, *reason;
+};
+
+struct snapshot_lost {
+	const char *name;
+	uint64_t count;
+};
+
+struct snapshot_shed {
+	const char *name, *reason;
+	uint64_t unix_ns;
+};
+
+enum snapshot_end { END_NOT, END_EXIT, END_SIGNAL, END_EXEC };
+
+struct snapshot {
+	struct {
+		const char *version, *kernel, *exit_mode;
+	} tool;
+	struct {
+		int pid, ns_pid;
+		const char *comm, *exe, *build_id; /* build_id NULL: none */
+		uint64_t start_time_ns;		   /* unix */
+		enum snapshot_end end;
+		int end_code; /* exit status or signal */
+		uint64_t end_unix_ns;
+	} target;
+	struct {
+		uint64_t start_unix_ns, end_unix_ns, duration_ns;
+		bool settled; /* the gate was shut before reading: calls add up exactly */
+	} window;
+	const char **reasons; /* why health is degraded; empty: "ok". Array and strings owned */
+	size_t reason_cnt;
+	struct snapshot_lost *lost; /* every counter, zeros too; array owned */
+	size_t lost_cnt;
+	struct {
+		uint64_t hits, ns_per_hit, corrected_ns, floor_ns, clamped;
+		double cpu_ratio, budget_ratio; /* budget_ratio < 0: off */
+		struct snapshot_shed *shed;	/* array owned */
+		size_t shed_cnt;
+	} overhead;
+	struct snapshot_fn *fns; /* array owned, all planned functions, plan order */
+	size_t fn_cnt;
+	struct snapshot_edge *edges; /* array owned, most total first */
+	size_t edge_cnt;
+	struct snapshot_skip *skipped; /* array owned */
+	size_t skip_cnt;
+	const char *profile; /* role profile, or NULL */
+	const char *hint;    /* one line for the reader, or NULL */
+};
+
+void snapshot__free(struct snapshot *s);
+
+/*
+ * The q-quantile (0..1) of a histogram in ns: linear within its bucket, clipped to [min, max].
+ * 0 when empty.
+ */
+uint64_t snapshot__quantile_ns(const struct snapshot_fn *fn, double q);
+uint64_t snapshot__mean_ns(const struct snapshot_fn *fn);
+/* total_ns over the time it was observed: 1.0 = one thread's whole time. */
+double snapshot__share(const struct snapshot *s, const struct snapshot_fn *fn);
+
+/* Bounds of the bucket at a place, ns (lower is exclusive). Place 0 is (2^(-1/16), 1]. */
+double hist__lower_ns(uint32_t place);
+double hist__upper_ns(uint32_t place);
+
+#endif
