@@ -83,13 +83,16 @@ struct rt_frame {
 #define RT_FRAME_NESTED 2u  /* the same function is already active on this thread */
 #define RT_FRAME_FOREIGN 4u /* not on the thread's own stack: a coroutine, a signal stack */
 
+#define RT_STACK_HOME 1u    /* home_lo and home_hi are known */
+#define RT_STACK_SETTLED 2u /* the settling iterator has seen it: thread exit counts no more */
+
 /* A thread's shadow stack (task storage). f[0] is the outermost call. */
 struct rt_stack {
 	rt_u32 depth;
-	rt_u32 ready;	/* home_lo and home_hi are known */
+	rt_u32 flags;	/* RT_STACK_* */
 	rt_u64 home_lo; /* the thread's own stack, [lo, hi) */
 	rt_u64 home_hi;
-	rt_u8 active[RT_ACTIVE_SLOTS]; /* frames per hash of function id, saturating */
+	rt_u16 active[RT_ACTIVE_SLOTS]; /* open frames per hash of function id */
 	struct rt_frame f[RT_STACK_DEPTH];
 };
 
@@ -110,7 +113,7 @@ struct rt_fn_stats {
 	rt_u64 clamped;	     /* calls where that was more than the duration */
 	rt_u64 hist_lost;    /* returned calls that found no bucket */
 	rt_u64 zero_cnt;     /* returned calls of 0 ns (after correction) */
-	rt_u64 pad;
+	rt_u64 misses; /* probe hits that were no event: conditional exits not taken, orphan exits */
 };
 
 /* What the daemon tells the programs about a function. */
@@ -171,7 +174,7 @@ struct rt_settled {
 
 #define RT_ASSERT_SIZE(type, size) _Static_assert(sizeof(type) == (size), #type)
 RT_ASSERT_SIZE(struct rt_frame, 48);
-RT_ASSERT_SIZE(struct rt_stack, 24 + 64 + 48 * 256);
+RT_ASSERT_SIZE(struct rt_stack, 24 + 128 + 48 * 256);
 RT_ASSERT_SIZE(struct rt_fn_stats, 128);
 RT_ASSERT_SIZE(struct rt_fn_conf, 8);
 RT_ASSERT_SIZE(struct rt_edge, 32);

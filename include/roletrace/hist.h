@@ -4,8 +4,8 @@
  * covers (2^(i/16), 2^((i+1)/16)], the layout of OpenTelemetry's exponential histograms and of
  * Prometheus' native ones. At most 4.5 % wide, exact at the bounds, no floating point.
  *
- * A 64-bit value v >= 1 with top bit e is shifted up until its top bit is bit 63. It lies above
- * 2^(e + j/16) exactly when the shifted value is above floor(2^(63 + j/16)): for j > 0 the power
+ * A value v >= 1 with top bit e is shifted up until its top bit is bit 62. It lies above
+ * 2^(e + j/16) exactly when the shifted value is above floor(2^(62 + j/16)): for j > 0 the power
  * is irrational, so no integer equals it. A search in 16 thresholds gives the bucket.
  */
 #ifndef ROLETRACE_HIST_H
@@ -40,39 +40,52 @@ RT_ASSERT_SIZE(struct rt_hist_chunk, 128);
 			0xf5257d152486cc2cull                                                      \
 	}
 
+/* 1 if a > b, for values below 2^63; no branch, for each one doubles the verifier's work. */
+static inline __attribute__((always_inline)) rt_u32 rt_above(rt_u64 a, rt_u64 b)
+{
+	return (rt_u32)((b - a) >> 63);
+}
+
 static inline __attribute__((always_inline)) rt_u32 rt_hist_log2(rt_u64 v)
 {
 	rt_u32 r, s;
 
-	r = (rt_u32)(v > 0xffffffffull) << 5;
+	r = rt_above(v, 0xffffffffull) << 5;
 	v >>= r;
-	s = (rt_u32)(v > 0xffff) << 4;
+	s = rt_above(v, 0xffff) << 4;
 	v >>= s;
 	r |= s;
-	s = (rt_u32)(v > 0xff) << 3;
+	s = rt_above(v, 0xff) << 3;
 	v >>= s;
 	r |= s;
-	s = (rt_u32)(v > 0xf) << 2;
+	s = rt_above(v, 0xf) << 2;
 	v >>= s;
 	r |= s;
-	s = (rt_u32)(v > 0x3) << 1;
+	s = rt_above(v, 0x3) << 1;
 	v >>= s;
 	r |= s;
 	return r | (rt_u32)(v >> 1);
 }
 
-/* The place of v >= 1: its bucket + 1, so that 1 ns (bucket -1) has place 0. */
+/*
+ * The place of v >= 1: its bucket + 1, so that 1 ns (bucket -1) has place 0. bounds is
+ * RT_HIST_BOUNDS. Values of 2^63 and more (292 years) have the place of 2^63 - 1.
+ */
 static inline __attribute__((always_inline)) rt_u32 rt_hist_place(rt_u64 v, const rt_u64 *bounds)
 {
-	rt_u32 e = rt_hist_log2(v), below = 0;
+	rt_u32 e, j = 0;
 
-	v <<= 63 - e;
-	below += (v > bounds[8]) << 3;
-	below += (v > bounds[(below + 4) & 15]) << 2;
-	below += (v > bounds[(below + 2) & 15]) << 1;
-	below += v > bounds[(below + 1) & 15];
-	/* below: the highest j > 0 whose bound is passed, or 0; bound 0 itself is still to see */
-	return e * 16 + below + (below || v > bounds[0]);
+	if (v >> 63)
+		v = ~0ull >> 1;
+	e = rt_hist_log2(v);
+	v <<= 62 - e;
+	/* the highest j > 0 whose bound is passed, or 0 */
+	j += rt_above(v, bounds[8] >> 1) << 3;
+	j += rt_above(v, bounds[(j + 4) & 15] >> 1) << 2;
+	j += rt_above(v, bounds[(j + 2) & 15] >> 1) << 1;
+	j += rt_above(v, bounds[(j + 1) & 15] >> 1);
+	/* past bound 0 itself, unless v is a power of two: that closes the bucket below */
+	return e * 16 + j + rt_above(v, bounds[0] >> 1);
 }
 
 #endif

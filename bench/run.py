@@ -1,0 +1,241 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause
+"""Benchmarks as ratios in one run, printed as a Markdown table.
+
+usage: run.py BUILD_DIR [per-call|ready|daemon|idle]...
+
+Peers and subjects that are missing (bpftrace, a 46 MB role, a 170,000-symbol binary) are said and
+left out. Floor = empty programs on the same sites, by roletrace's own loader, in the same run.
+"""
+import glob
+import json
+import os
+import re
+import resource
+import select
+import shutil
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+BUILD = os.path.abspath(sys.argv[1] if len(sys.argv) > 1 else "build")
+ROLETRACE = os.path.join(BUILD, "roletrace")
+TARGET = os.path.join(BUILD, "bench", "target")
+ROUNDS = 5
+CALLS = 20000
+
+
+class Target:
+    def __init__(self, path=TARGET):
+        self.p = subprocess.Popen([path], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        assert self.p.stdout.readline() == "ready\n"
+
+    def ask(self, what, n):
+        self.p.stdin.write(f"{what} {n}\n")
+        self.p.stdin.flush()
+        return float(self.p.stdout.readline())
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.p.stdin.close()
+        self.p.wait()
+
+
+class Tracer:
+    """A tracer attached to pid, known ready when its output shows `ready`."""
+
+    def __init__(self, args, ready, env=None):
+        self.begin = time.monotonic()
+        self.p = subprocess.Popen(args, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                  stderr=subprocess.STDOUT, env={**os.environ, **(env or {})})
+        self.out = ""
+        deadline = time.monotonic() + 60
+        while ready not in self.out:
+            if not select.select([self.p.stdout], [], [], deadline - time.monotonic())[0]:
+                raise RuntimeError(f"{args[0]} did not get ready: {self.out}")
+            got = os.read(self.p.stdout.fileno(), 65536).decode(errors="replace")
+            if not got:
+                raise RuntimeError(f"{' '.join(args)} failed: {self.out}")
+            self.out += got
+        self.ready_s = time.monotonic() - self.begin
+
+    def stop(self, sig=signal.SIGINT):
+        t = time.monotonic()
+        self.p.send_signal(sig)
+        self.p.communicate()
+        return time.monotonic() - t
+
+
+def roletrace(pid, *args):
+    return Tracer([ROLETRACE, "--pid", str(pid), "--budget", "off", "-o", "json:/dev/null", *args],
+                  "attached to")
+
+
+def bpftrace(target, fn):
+    script = (f"uprobe:{TARGET}:{fn} {{ @s[tid] = nsecs; }} "
+              f"uretprobe:{TARGET}:{fn} /@s[tid]/ {{ @h = hist(nsecs - @s[tid]); delete(@s[tid]); }} "
+              "BEGIN { printf(\"READY\\n\"); }")
+    return Tracer(["bpftrace", "-p", str(target.p.pid), "-e", script], "READY",
+                  {"BPFTRACE_STRLEN": "64"})
+
+
+def traced(target, tracer, fn):
+    time.sleep(0.3)
+    target.ask(fn, 1000)
+    ns = statistics.median(target.ask(fn, CALLS) for _ in range(ROUNDS))
+    tracer.stop()
+    return ns
+
+
+def table(title, head, rows):
+    print(f"\n### {title}\n")
+    print("| " + " | ".join(head) + " |")
+    print("|" + "---|" * len(head))
+    for r in rows:
+        print("| " + " | ".join(str(c) for c in r) + " |")
+    sys.stdout.flush()
+
+
+def per_call():
+    rows = []
+    has_bpftrace = shutil.which("bpftrace")
+    with Target() as t:
+        for fn in ("bench_push", "bench_mov", "bench_nop"):
+            bare = statistics.median(t.ask(fn, 1000000) for _ in range(ROUNDS))
+            bt = traced(t, bpftrace(t, fn), fn) if has_bpftrace else None
+            for mode in ("uretprobe", "sites"):
+                floor = traced(t, roletrace(t.p.pid, "-f", fn, "--exit", mode, "--empty-programs"), fn)
+                ours = traced(t, roletrace(t.p.pid, "-f", fn, "--exit", mode), fn)
+                above = ours - floor
+                peer_floor = floor if mode == "uretprobe" else None
+                rows.append([fn, mode, f"{bare:.1f}", f"{floor:.0f}", f"{ours:.0f}", f"{above:.0f}",
+                             f"{ours / floor:.2f}",
+                             f"{bt:.0f}" if bt else "-",
+                             f"{above / (bt - peer_floor):.2f}" if bt and peer_floor else "-"])
+    table("One traced call, ns (median of 5 × 20,000 calls)",
+          ["function", "--exit", "untraced", "floor", "roletrace", "above floor", "× floor",
+           "bpftrace hist", "above floor ÷ bpftrace's"], rows)
+    if not has_bpftrace:
+        print("\nbpftrace is not installed: left out")
+
+
+def role_binary():
+    found = sorted(glob.glob(os.path.expanduser("~/.cache/roletrace/roles/bin/translator_sv2")))
+    return found[0] if found else None
+
+
+def big_binary():
+    """The toolchain's own cargo: 42 MB, 171,000 function symbols."""
+    found = glob.glob(os.path.expanduser("~/.rustup/toolchains/*/bin/cargo"))
+    found = [f for f in found if os.path.getsize(f) > 30 << 20]
+    return sorted(found)[0] if found else None
+
+
+def stopped_process(path, *args):
+    """A process of that executable, stopped right after exec: enough to attach to."""
+    p = subprocess.Popen(["sh", "-c", 'kill -STOP $$; exec "$0" "$@"', path, *args],
+                         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    return p
+
+
+def sleeper(path, *args):
+    """Runs `path` blocked on a terminal-less read: the process exists while its input stays open."""
+    return subprocess.Popen([path, *args], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL,
+                            stderr=subprocess.DEVNULL)
+
+
+def ready():
+    rows = []
+    subjects = []
+    role = role_binary()
+    if role:
+        subjects.append(("translator_sv2", [role, "-c", "/dev/stdin"], []))
+    big = big_binary()
+    if big:
+        wait = [big, "metadata", "--manifest-path", "/dev/stdin"]
+        subjects.append(("cargo", wait, []))
+        subjects.append(("cargo, 5,000 probes", wait, ["-f", "cargo::*", "-f", "<cargo::*"]))
+    for name, cmd, args in subjects:
+        p = sleeper(cmd[0], *cmd[1:])
+        time.sleep(0.5)
+        if p.poll() is not None:
+            print(f"\n{name}: does not stay alive on an open input, left out")
+            continue
+        for sig in (signal.SIGINT, signal.SIGKILL):
+            tr = roletrace(p.pid, *args)
+            said = re.search(r"(\d+) functions, (\d+) probes, (\d+) ms", tr.out)
+            time.sleep(0.3)
+            stop_s = tr.stop(sig)
+            rows.append([name, said.group(1), said.group(2), f"{tr.ready_s:.2f}", sig.name,
+                         f"{stop_s:.2f}"])
+        p.kill()
+        p.wait()
+    table("Ready and gone, seconds", ["binary", "functions", "probes", "ready", "ended by", "gone after"],
+          rows)
+
+
+def cpu_and_rss(pid):
+    with open(f"/proc/{pid}/stat") as f:
+        fields = f.read().rsplit(")", 1)[1].split()
+    with open(f"/proc/{pid}/statm") as f:
+        rss = int(f.read().split()[1]) * resource.getpagesize()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK"), rss
+
+
+def daemon():
+    with Target() as t, tempfile.TemporaryDirectory() as d:
+        tr = Tracer([ROLETRACE, "--pid", str(t.p.pid), "-f", "idle_*", "-i", "1", "-o",
+                     f"json:{d}/out.json"], "attached to")
+        time.sleep(1)
+        cpu0, rss0 = cpu_and_rss(tr.p.pid)
+        time.sleep(20)
+        cpu1, rss1 = cpu_and_rss(tr.p.pid)
+        tr.stop()
+    table("The daemon, polling and writing 1,000 functions at 1 Hz",
+          ["CPU", "RSS after 1 s", "RSS after 21 s"],
+          [[f"{(cpu1 - cpu0) / 20 * 100:.2f} %", f"{rss0 / 1e6:.1f} MB", f"{rss1 / 1e6:.1f} MB"]])
+
+
+def idle():
+    trips = 50000
+    with Target() as t:
+        t.ask("pingpong", trips)
+        pairs = []
+        for _ in range(ROUNDS):
+            bare = t.ask("pingpong", trips)
+            tr = roletrace(t.p.pid, "-f", "idle_*")
+            time.sleep(0.3)
+            pairs.append((bare, t.ask("pingpong", trips)))
+            tr.stop()
+    ratios = [b / a for a, b in pairs]
+    table("An attached, idle target: pipe round trips on one CPU, 1,000 functions probed and never called",
+          ["round trip untraced", "attached", "ratio (median)", "ratios"],
+          [[f"{statistics.median(a for a, _ in pairs):.0f} ns",
+            f"{statistics.median(b for _, b in pairs):.0f} ns", f"{statistics.median(ratios):.3f}",
+            " ".join(f"{r:.2f}" for r in ratios)]])
+
+
+PARTS = {"per-call": per_call, "ready": ready, "daemon": daemon, "idle": idle}
+
+
+def main():
+    if os.geteuid():
+        sys.exit("bench: needs root")
+    names = sys.argv[2:] or list(PARTS)
+    for n in names:
+        if n not in PARTS:
+            sys.exit(f"bench: no part '{n}': {', '.join(PARTS)}")
+    kernel = os.uname().release
+    model = re.search(r"model name\s*: (.*)", open("/proc/cpuinfo").read())
+    print(f"Linux {kernel}, {os.cpu_count()} CPUs, {model.group(1) if model else '?'}")
+    for n in names:
+        PARTS[n]()
+
+
+if __name__ == "__main__":
+    main()

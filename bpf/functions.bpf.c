@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * Function calls: programs at entries, exits, the panic catch, thread exit and exec, and the
+ * iterator that reads the open frames. Adapters only: the work is in shadow.bpf.h and stats.bpf.h.
+ */
+#include "kernel.h"
+
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_tracing.h>
+
+#include "maps.bpf.h"
+#include "shadow.bpf.h"
+
+char LICENSE[] SEC("license") = "Dual BSD/GPL";
+
+static __always_inline bool is_ours(rt_u64 cookie)
+{
+	return gate && bpf_get_current_pid_tgid() >> 32 == target_tgid &&
+	       batch_gen[RT_COOKIE_BATCH(cookie)] == RT_COOKIE_GEN(cookie);
+}
+
+/* Whether a conditional jump with this condition (the low 4 bits of its opcode) is taken. */
+static __always_inline bool cond_holds(rt_u32 cond, rt_u64 flags)
+{
+	bool cf = flags & 1, pf = flags & 4, zf = flags & 0x40, sf = flags & 0x80;
+	bool of = flags & 0x800, holds;
+
+	switch (cond >> 1) {
+	case 0:
+		holds = of;
+		break;
+	case 1:
+		holds = cf;
+		break;
+	case 2:
+		holds = zf;
+		break;
+	case 3:
+		holds = cf || zf;
+		break;
+	case 4:
+		holds = sf;
+		break;
+	case 5:
+		holds = pf;
+		break;
+	case 6:
+		holds = sf != of;
+		break;
+	default:
+		holds = zf || sf != of;
+		break;
+	}
+	return holds != (cond & 1);
+}
+
+/* One program for every kind of site, so that a batch is one link. */
+SEC("uprobe.multi")
+int site(struct pt_regs *ctx)
+{
+	rt_u64 cookie = bpf_get_attach_cookie(ctx), now;
+	rt_u32 kind = RT_COOKIE_KIND(cookie), fn = RT_COOKIE_FN(cookie);
+
+	if (kind == RT_SITE_ENTRY) {
+		if (is_ours(cookie))
+			shadow_enter(fn, ctx->sp + RT_COOKIE_SP_BYTES(cookie),
+				     RT_COOKIE_CLASS(cookie), false);
+		return 0;
+	}
+	now = bpf_ktime_get_ns();
+	if (!is_ours(cookie))
+		return 0;
+	if (kind == RT_SITE_CATCH)
+		shadow_catch(ctx->sp, RT_COOKIE_CLASS(cookie));
+	else if (kind == RT_SITE_JCC && !cond_holds(RT_COOKIE_COND(cookie), ctx->flags))
+		book_miss(fn);
+	else
+		shadow_leave(fn, ctx->sp, now, kind, RT_COOKIE_CLASS(cookie));
+	return 0;
+}
+
+/* --exit uretprobe: the kernel replaces the return address after this, so it is not kept. */
+SEC("uprobe.multi")
+int uret_entry(struct pt_regs *ctx)
+{
+	rt_u64 cookie = bpf_get_attach_cookie(ctx);
+
+	if (is_ours(cookie))
+		shadow_enter(RT_COOKIE_FN(cookie), ctx->sp, RT_COOKIE_CLASS(cookie), true);
+	return 0;
+}
+
+SEC("uretprobe.multi")
+int uret_exit(struct pt_regs *ctx)
+{
+	rt_u64 now = bpf_ktime_get_ns(), cookie = bpf_get_attach_cookie(ctx);
+
+	if (is_ours(cookie))
+		shadow_leave(RT_COOKIE_FN(cookie), ctx->sp - 8, now, RT_SITE_URET, 0);
+	return 0;
+}
+
+/* The floor of the benchmarks: the same sites, no work. */
+SEC("uprobe.multi")
+int empty(struct pt_regs *ctx)
+{
+	return 0;
+}
+
+SEC("uretprobe.multi")
+int empty_ret(struct pt_regs *ctx)
+{
+	return 0;
+}
+
+SEC("tp_btf/sched_process_exit")
+int BPF_PROG(thread_exit, struct task_struct *p)
+{
+	struct signal_struct *sig = p->signal;
+	struct rt_stack *s;
+	bool ended;
+
+	if (p->tgid != target_tgid)
+		return 0;
+	ended = sig->flags & SIGNAL_GROUP_EXIT || sig->group_exec_task;
+	exit_code = sig->flags & SIGNAL_GROUP_EXIT ? sig->group_exit_code : p->exit_code;
+	s = bpf_task_storage_get(&stacks, p, 0, 0);
+	/* with the gate shut its frames were in flight when it shut, unless that was counted */
+	if (s && !(s->flags & RT_STACK_SETTLED))
+		shadow_end(s, ended || !gate);
+	return 0;
+}
+
+SEC("tp_btf/sched_process_exec")
+int BPF_PROG(process_exec, struct task_struct *p)
+{
+	struct rt_stack *s;
+
+	if (p->tgid != target_tgid)
+		return 0;
+	s = bpf_task_storage_get(&stacks, p, 0, 0);
+	if (s && !(s->flags & RT_STACK_SETTLED))
+		shadow_end(s, true);
+	gate = 0;
+	exec_seen = 1;
+	return 0;
+}
+
+/* Hands out the open frames of each thread: a header, then the frames. */
+SEC("iter/task")
+int settle(struct bpf_iter__task *ctx)
+{
+	struct task_struct *t = ctx->task;
+	struct rt_settled head = {};
+	struct pt_regs *regs;
+	struct rt_stack *s;
+	rt_u32 depth;
+
+	if (!t || t->tgid != target_tgid)
+		return 0;
+	s = bpf_task_storage_get(&stacks, t, 0, 0);
+	if (!s)
+		return 0;
+	if (!gate)
+		s->flags |= RT_STACK_SETTLED;
+	depth = s->depth;
+	if (!depth || depth > RT_STACK_DEPTH)
+		return 0;
+	regs = (struct pt_regs *)bpf_task_pt_regs(t);
+	head.tid = t->pid;
+	head.depth = depth;
+	head.user_sp = regs ? regs->sp : 0;
+	head.home_lo = s->home_lo;
+	head.home_hi = s->home_hi;
+	bpf_seq_write(ctx->meta->seq, &head, sizeof(head));
+	bpf_seq_write(ctx->meta->seq, s->f, depth * sizeof(s->f[0]));
+	return 0;
+}

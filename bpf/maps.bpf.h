@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * Every map and every knob of the function programs. Arrays are mmap-able: the daemon polls them
+ * by reading memory. Sizes of 1 are placeholders, set before load.
+ */
+#ifndef MAPS_BPF_H
+#define MAPS_BPF_H
+
+#include "kernel.h"
+
+#include <bpf/bpf_helpers.h>
+
+#include "roletrace/abi.h"
+#include "roletrace/hist.h"
+
+/* key: thread. value: its shadow stack. Written by the thread's own probes, read by the settling
+ * iterator. Bound: one per thread of the target, freed with it. No memory: lost no_storage. */
+struct {
+	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct rt_stack);
+} stacks SEC(".maps");
+
+/* key: function id * shards + shard. value: counters. Written by probes, read by collect. Bound:
+ * planned functions, cannot be full. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__type(key, rt_u32);
+	__type(value, struct rt_fn_stats);
+} fn_stats SEC(".maps");
+
+/* key: function id. value: what the daemon wants of it. Written by the breaker, read by probes. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__type(key, rt_u32);
+	__type(value, struct rt_fn_conf);
+} fn_confs SEC(".maps");
+
+/* key: function id. value: numbers of its bucket chunks, handed out at the first hit. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__type(key, rt_u32);
+	__type(value, struct rt_hist_dir);
+} hist_dirs SEC(".maps");
+
+/* key: chunk * shards + shard. value: 16 buckets. Written by probes, read by collect. Bound:
+ * hist_chunks. Full: lost histogram_full, and the function's hist_lost. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__type(key, rt_u32);
+	__type(value, struct rt_hist_chunk);
+} hist_pool SEC(".maps");
+
+/* key: a hash of (caller, callee, shard), open addressing. Written by exit probes, read by
+ * collect. Bound: edge_mask + 1. No free place within RT_EDGE_PROBES: lost edges_full. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__type(key, rt_u32);
+	__type(value, struct rt_edge);
+} edges SEC(".maps");
+
+/* Knobs, fixed at load. */
+const volatile rt_u32 shard_mask;  /* shards - 1 */
+const volatile rt_u32 hist_chunks; /* chunks in the pool, chunk 0 unused */
+const volatile rt_u32 edge_mask;
+const volatile bool raw; /* no correction */
+const volatile rt_u64 hist_bounds[16] = RT_HIST_BOUNDS;
+
+/* Written by the daemon while the programs run. */
+volatile rt_u32 target_tgid;
+volatile rt_u32 gate;			  /* 1: count */
+volatile rt_u8 batch_gen[RT_MAX_BATCHES]; /* the live generation of each batch of sites */
+volatile struct rt_prices prices;
+
+/* Written by the programs. */
+rt_u64 lost[RT_LOST_CNT];
+rt_u32 chunks_taken; /* chunk n + 1 is the n-th taken */
+rt_s32 exit_code;    /* wait status of the last thread to exit */
+rt_u32 exec_seen;    /* the target replaced its program: the gate is shut */
+
+static __always_inline void add(rt_u64 *counter, rt_u64 n)
+{
+	__sync_fetch_and_add(counter, n);
+}
+
+static __always_inline void lose(enum rt_lost what)
+{
+	add(&lost[what], 1);
+}
+
+#endif

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Prices: what a probe of each kind costs on this machine now, and the floor, what an empty
+ * function shows as its duration. Measured with the very programs and maps that will trace, on
+ * functions of our own in a child of ours, in some 20 ms.
+ */
+#ifndef ATTACH_CALIBRATE_H
+#define ATTACH_CALIBRATE_H
+
+#include <stdbool.h>
+
+#include "attach/object.h"
+
+/* uretprobes: measure return probes too. Leaves the prices in the object, and all counters zero. */
+int calibrate__run(struct object *obj, bool uretprobes);
+
+#endif

@@ -1,0 +1,365 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "attach/links.h"
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/vec.h"
+#include "functions.skel.h"
+
+/* Functions of a plan go into this many batches at most; one is kept for the catch sites. */
+#define FN_BATCHES 16u
+#define MIN_BATCH_FNS 64u
+#define CATCH_BATCH FN_BATCHES
+#define CLOSERS 16
+
+typedef VEC(struct bpf_link *) link_vec;
+
+/* Functions [first, end) of the plan and their sites [site_first, site_end). */
+struct batch {
+	rt_u32 first, end;
+	link_vec links;
+	rt_u8 gen;
+};
+
+struct links {
+	struct object *obj;
+	const struct plan *plan;
+	const char *path;
+	int pid;
+	enum links_programs programs;
+	struct batch batches[FN_BATCHES + 1];
+	size_t batch_cnt;
+	size_t *site_first; /* [fn], and one past the last */
+	bool *shed, *refused;
+	/* scratch for one attach call */
+	unsigned long *offsets;
+	__u64 *cookies;
+};
+
+/* ---- closing side by side ---- */
+
+struct closing {
+	struct bpf_link **links;
+	size_t cnt, next;
+};
+
+static void *close_some(void *arg)
+{
+	struct closing *c = arg;
+	size_t i;
+
+	while ((i = __atomic_fetch_add(&c->next, 1, __ATOMIC_RELAXED)) < c->cnt)
+		bpf_link__destroy(c->links[i]);
+	return NULL;
+}
+
+static void close_links(link_vec *v)
+{
+	struct closing c = { .links = v->data, .cnt = v->cnt };
+	pthread_t threads[CLOSERS];
+	size_t n = 0;
+
+	while (n < CLOSERS && n + 1 < v->cnt &&
+	       pthread_create(&threads[n], NULL, close_some, &c) == 0)
+		n++;
+	close_some(&c);
+	while (n)
+		pthread_join(threads[--n], NULL);
+	vec__free(v);
+}
+
+/* All or, out of memory, nothing. */
+static bool append_all(link_vec *to, link_vec *from)
+{
+	struct bpf_link **data;
+
+	if (from->cnt) {
+		data = realloc(to->data, (to->cnt + from->cnt) * sizeof(*data));
+		if (!data)
+			return false;
+		memcpy(data + to->cnt, from->data, from->cnt * sizeof(*data));
+		to->data = data;
+		to->cnt += from->cnt;
+		to->cap = to->cnt;
+	}
+	vec__free(from);
+	return true;
+}
+
+/* ---- one link ---- */
+
+static bool wanted(const struct links *l, rt_u32 fn)
+{
+	return !l->shed[fn] && !l->refused[fn];
+}
+
+/* Sites of the functions [first, end) that are wanted. */
+static size_t gather(struct links *l, rt_u32 first, rt_u32 end, rt_u32 batch, rt_u8 gen)
+{
+	size_t n = 0;
+
+	for (rt_u32 fn = first; fn < end; fn++) {
+		if (!wanted(l, fn))
+			continue;
+		for (size_t i = l->site_first[fn]; i < l->site_first[fn + 1]; i++, n++) {
+			const struct plan_site *s = &l->plan->sites[i];
+
+			l->offsets[n] = s->offset;
+			l->cookies[n] =
+				RT_COOKIE(fn, s->kind, s->cond, s->insn, batch, gen, s->sp_words);
+		}
+	}
+	return n;
+}
+
+static int attach_program(struct links *l, struct bpf_program *prog, size_t cnt, bool retprobe,
+			  link_vec *out)
+{
+	LIBBPF_OPTS(bpf_uprobe_multi_opts, opts, .offsets = l->offsets, .cookies = l->cookies,
+		    .cnt = cnt, .retprobe = retprobe);
+	struct bpf_link *link, **slot;
+
+	link = bpf_program__attach_uprobe_multi(prog, l->pid ? l->pid : -1, l->path, NULL, &opts);
+	if (!link)
+		return -errno;
+	slot = vec__push(out);
+	if (!slot) {
+		bpf_link__destroy(link);
+		return -ENOMEM;
+	}
+	*slot = link;
+	return 0;
+}
+
+static int attach_gathered(struct links *l, size_t cnt, link_vec *out)
+{
+	struct functions_bpf *skel = l->obj->skel;
+	int err;
+
+	switch (l->programs) {
+	case LINKS_EMPTY_SITES:
+		return attach_program(l, skel->progs.empty, cnt, false, out);
+	case LINKS_SITES:
+		return attach_program(l, skel->progs.site, cnt, false, out);
+	case LINKS_EMPTY_URETPROBE:
+		err = attach_program(l, skel->progs.empty, cnt, false, out);
+		return err ?: attach_program(l, skel->progs.empty_ret, cnt, true, out);
+	case LINKS_URETPROBE:
+		err = attach_program(l, skel->progs.uret_entry, cnt, false, out);
+		return err ?: attach_program(l, skel->progs.uret_exit, cnt, true, out);
+	}
+	return -EINVAL;
+}
+
+/* Errors that say nothing about a site. */
+static bool is_hopeless(int err)
+{
+	return err == -ESRCH || err == -EPERM || err == -EACCES || err == -ENOMEM ||
+	       err == -ENOENT || err == -EBADF;
+}
+
+/* Attaches the functions [first, end); refused ones are marked and left out. */
+static int attach_range(struct links *l, rt_u32 first, rt_u32 end, rt_u32 batch, rt_u8 gen,
+			link_vec *out)
+{
+	size_t cnt = gather(l, first, end, batch, gen), before = out->cnt;
+	rt_u32 mid = first + (end - first) / 2;
+	int err;
+
+	if (!cnt)
+		return 0;
+	err = attach_gathered(l, cnt, out);
+	if (!err || is_hopeless(err))
+		return err;
+	/* of a pair of links the first may stand: take it back before trying halves */
+	while (out->cnt > before)
+		bpf_link__destroy(out->data[--out->cnt]);
+	if (end - first == 1) {
+		log_debug("attach: kernel refused '%s': %s", l->plan->fns[first].name,
+			  strerror(-err));
+		l->refused[first] = true;
+		return 0;
+	}
+	err = attach_range(l, first, mid, batch, gen, out);
+	return err ?: attach_range(l, mid, end, batch, gen, out);
+}
+
+static int attach_catches(struct links *l, rt_u8 gen, link_vec *out)
+{
+	size_t n = 0;
+	int err;
+
+	for (size_t i = 0; i < l->plan->catch_cnt; i++, n++) {
+		const struct plan_site *s = &l->plan->catches[i];
+
+		l->offsets[n] = s->offset;
+		l->cookies[n] = RT_COOKIE(0, RT_SITE_CATCH, 0, s->insn, CATCH_BATCH, gen, 0);
+	}
+	if (!n || l->programs != LINKS_SITES)
+		return 0;
+	err = attach_program(l, l->obj->skel->progs.site, n, false, out);
+	if (err && !is_hopeless(err)) {
+		log_warn("attach: the kernel refused the probe on the panic catch: panicked calls "
+			 "may "
+			 "show as in flight");
+		err = 0;
+	}
+	return err;
+}
+
+/* New links under a new generation, then the switch, then the old ones go. */
+static int renew(struct links *l, rt_u32 number, link_vec *old)
+{
+	struct batch *b = &l->batches[number];
+	rt_u8 gen = b->gen == 255 ? 1 : b->gen + 1;
+	link_vec links = {};
+	int err;
+
+	err = number == CATCH_BATCH ? attach_catches(l, gen, &links)
+				    : attach_range(l, b->first, b->end, number, gen, &links);
+	if (err) {
+		close_links(&links);
+		return err;
+	}
+	l->obj->skel->bss->batch_gen[number] = gen;
+	b->gen = gen;
+	if (!append_all(old, &b->links))
+		close_links(&b->links);
+	b->links = links;
+	return 0;
+}
+
+static int index_sites(struct links *l)
+{
+	const struct plan *p = l->plan;
+	size_t max = p->site_cnt > p->catch_cnt ? p->site_cnt : p->catch_cnt, i = 0;
+
+	l->site_first = calloc(p->fn_cnt + 1, sizeof(*l->site_first));
+	l->shed = calloc(p->fn_cnt + 1, sizeof(*l->shed));
+	l->refused = calloc(p->fn_cnt + 1, sizeof(*l->refused));
+	l->offsets = calloc(max + 1, sizeof(*l->offsets));
+	l->cookies = calloc(max + 1, sizeof(*l->cookies));
+	if (!l->site_first || !l->shed || !l->refused || !l->offsets || !l->cookies)
+		return -ENOMEM;
+	for (size_t fn = 0; fn < p->fn_cnt; fn++) {
+		l->site_first[fn] = i;
+		while (i < p->site_cnt && p->sites[i].fn == fn)
+			i++;
+	}
+	l->site_first[p->fn_cnt] = i;
+	return i == p->site_cnt ? 0 : -EINVAL;
+}
+
+static void divide(struct links *l)
+{
+	rt_u32 fns = (rt_u32)l->plan->fn_cnt, per = (fns + FN_BATCHES - 1) / FN_BATCHES;
+
+	if (per < MIN_BATCH_FNS)
+		per = MIN_BATCH_FNS;
+	for (rt_u32 first = 0; first < fns; first += per)
+		l->batches[l->batch_cnt++] = (struct batch){
+			.first = first,
+			.end = first + per < fns ? first + per : fns,
+		};
+}
+
+int links__attach(struct object *obj, const struct plan *plan, const struct links_opts *opts,
+		  struct links **out)
+{
+	struct links *l = calloc(1, sizeof(*l));
+	link_vec old = {};
+	int err;
+
+	if (!l)
+		return -ENOMEM;
+	l->obj = obj;
+	l->plan = plan;
+	l->path = opts->path;
+	l->pid = opts->pid;
+	l->programs = opts->programs;
+	err = index_sites(l);
+	if (err)
+		goto fail;
+	divide(l);
+	err = renew(l, CATCH_BATCH, &old);
+	for (rt_u32 i = 0; !err && i < l->batch_cnt; i++)
+		err = renew(l, i, &old);
+	if (err)
+		goto fail;
+	*out = l;
+	return 0;
+fail:
+	links__free(l);
+	return err;
+}
+
+bool links__refused(const struct links *l, rt_u32 fn)
+{
+	return l->refused[fn];
+}
+
+size_t links__site_cnt(const struct links *l)
+{
+	size_t n = 0;
+
+	for (rt_u32 fn = 0; fn < l->plan->fn_cnt; fn++)
+		if (wanted(l, fn))
+			n += l->site_first[fn + 1] - l->site_first[fn];
+	return n + l->plan->catch_cnt;
+}
+
+int links__shed(struct links *l, const rt_u32 *fns, size_t cnt)
+{
+	link_vec old = {};
+	int err = 0;
+
+	for (size_t i = 0; i < cnt; i++) {
+		l->obj->confs[fns[i]].shed = 1;
+		l->shed[fns[i]] = true;
+	}
+	for (rt_u32 b = 0; b < l->batch_cnt && !err; b++) {
+		for (size_t i = 0; i < cnt; i++) {
+			if (fns[i] < l->batches[b].first || fns[i] >= l->batches[b].end)
+				continue;
+			err = renew(l, b, &old);
+			break;
+		}
+	}
+	close_links(&old);
+	return err;
+}
+
+int links__rearm(struct links *l)
+{
+	link_vec old = {};
+	int err = renew(l, CATCH_BATCH, &old);
+
+	for (rt_u32 b = 0; b < l->batch_cnt && !err; b++)
+		err = renew(l, b, &old);
+	close_links(&old);
+	return err;
+}
+
+void links__free(struct links *l)
+{
+	link_vec all = {};
+
+	if (!l)
+		return;
+	for (size_t b = 0; b <= FN_BATCHES; b++)
+		if (!append_all(&all, &l->batches[b].links))
+			close_links(&l->batches[b].links);
+	close_links(&all);
+	free(l->site_first);
+	free(l->shed);
+	free(l->refused);
+	free(l->offsets);
+	free(l->cookies);
+	free(l);
+}

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The loaded BPF object: maps sized for a plan, mapped into memory. Polling is reading memory.
+ * Owns the skeleton; knows nothing of links or of what the numbers mean.
+ */
+#ifndef ATTACH_OBJECT_H
+#define ATTACH_OBJECT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "roletrace/abi.h"
+#include "roletrace/hist.h"
+
+struct functions_bpf;
+
+/* Rows behind the planned functions that calibration uses. */
+#define OBJECT_CALIBRATION_FNS 4u
+
+struct object {
+	struct functions_bpf *skel;
+	rt_u32 fn_cnt; /* planned functions, without those of calibration */
+	rt_u32 shards;
+	rt_u32 chunk_cnt;
+	rt_u32 edge_cnt;
+	/* mapped maps */
+	struct rt_fn_stats *stats; /* [fn * shards + shard] */
+	struct rt_fn_conf *confs;
+	struct rt_hist_dir *hist_dirs;
+	struct rt_hist_chunk *hist_pool; /* [chunk * shards + shard] */
+	struct rt_edge *edges;
+};
+
+/* Opens, sizes and loads. 0 or -errno; libbpf's own words of a failure go to the debug log. */
+int object__load(rt_u32 fn_cnt, bool raw, struct object *out);
+void object__unload(struct object *obj);
+
+/* Puts every counter back to zero. Only while the gate is shut and no probe can be running. */
+void object__reset(struct object *obj);
+
+/* Sum of a function's counters over the shards (minimum and maximum are merged as such). */
+void object__fn_stats(const struct object *obj, rt_u32 fn, struct rt_fn_stats *out);
+
+/* The function's buckets, all RT_HIST_BUCKETS places, added over the shards. */
+void object__fn_hist(const struct object *obj, rt_u32 fn, rt_u64 places[RT_HIST_BUCKETS]);
+
+/* Waits until no program that read the gate before this call is still running. */
+void object__synchronize(void);
+
+#endif

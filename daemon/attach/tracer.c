@@ -1,0 +1,283 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "attach/tracer.h"
+
+#include <bpf/libbpf.h>
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "attach/breaker.h"
+#include "attach/calibrate.h"
+#include "attach/links.h"
+#include "attach/verify.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/vec.h"
+#include "functions.skel.h"
+
+#define VERIFY_INTERVAL_NS (5 * NS_PER_SEC)
+
+struct tracer {
+	const struct plan *plan;
+	const struct target *target;
+	struct object obj;
+	struct links *links;
+	struct bpf_link *exit_link, *exec_link;
+	struct breaker *breaker; /* NULL: no budget */
+	rt_u32 *scratch;
+	bool *skip; /* no probes on it: refused or shed */
+	VEC(struct tracer_shed) shed;
+	size_t disarmed;
+	uint64_t next_look_ns, next_verify_ns;
+};
+
+static int fail(char **reason, int err, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	if (vasprintf(reason, fmt, ap) < 0)
+		*reason = NULL;
+	va_end(ap);
+	return err;
+}
+
+static int attach_life(struct tracer *t, char **reason)
+{
+	struct functions_bpf *skel = t->obj.skel;
+
+	t->exit_link = bpf_program__attach(skel->progs.thread_exit);
+	if (!t->exit_link)
+		return fail(reason, -errno, "cannot watch thread exits: %s", strerror(errno));
+	t->exec_link = bpf_program__attach(skel->progs.process_exec);
+	if (!t->exec_link)
+		return fail(reason, -errno, "cannot watch exec: %s", strerror(errno));
+	return 0;
+}
+
+/* Sites must be in the very memory the target runs: attaching alone proves nothing. */
+static int verify_first(struct tracer *t, char **reason)
+{
+	struct verify_result res;
+	int err;
+
+	for (rt_u32 fn = 0; fn < t->plan->fn_cnt; fn++)
+		t->skip[fn] = links__refused(t->links, fn);
+	err = verify__sites(t->target, t->plan, t->skip, &res);
+	if (err && !target__alive(t->target))
+		return fail(reason, -ESRCH, "process %d ended while attaching", t->target->pid);
+	if (err)
+		return fail(reason, err, "cannot read the target's memory to verify the probes: %s",
+			    strerror(-err));
+	if (res.armed + res.disarmed && !res.armed)
+		return fail(
+			reason, -ENXIO,
+			"the probes do not reach the memory of process %d (its executable is not "
+			"the file that can be opened, e.g. after an overlay copy-up)",
+			t->target->pid);
+	if (res.disarmed)
+		log_warn("attach: %zu of %zu probes are not in the target's memory, first in '%s'",
+			 res.disarmed, res.armed + res.disarmed, t->plan->fns[res.first_fn].name);
+	t->disarmed = res.disarmed;
+	return 0;
+}
+
+static enum links_programs programs_for(bool uret, bool empty)
+{
+	if (uret)
+		return empty ? LINKS_EMPTY_URETPROBE : LINKS_URETPROBE;
+	return empty ? LINKS_EMPTY_SITES : LINKS_SITES;
+}
+
+static int set_up(struct tracer *t, const struct tracer_opts *opts, char **reason)
+{
+	bool uret = t->plan->exit == PLAN_EXIT_URETPROBE;
+	struct links_opts lo = {
+		.path = t->target->exe_path,
+		/* with the main thread gone the kernel finds no memory by pid: the programs check
+		 */
+		.pid = t->target->leader_gone ? 0 : t->target->pid,
+		.programs = programs_for(uret, opts->empty),
+	};
+	int err;
+
+	t->scratch = calloc(t->plan->fn_cnt + 1, sizeof(*t->scratch));
+	t->skip = calloc(t->plan->fn_cnt + 1, sizeof(*t->skip));
+	if (opts->budget >= 0)
+		t->breaker = breaker__new(t->plan, opts->budget);
+	if (!t->scratch || !t->skip || (opts->budget >= 0 && !t->breaker))
+		return fail(reason, -ENOMEM, "out of memory");
+	err = object__load((rt_u32)t->plan->fn_cnt, opts->raw, &t->obj);
+	if (err)
+		return fail(reason, err, "cannot load the BPF programs: %s", strerror(-err));
+	if (t->plan->fn_cnt) {
+		err = calibrate__run(&t->obj, uret);
+		if (err)
+			return fail(reason, err, "cannot measure the price of a probe: %s",
+				    strerror(-err));
+	}
+	t->obj.skel->bss->target_tgid = (rt_u32)t->target->pid;
+	err = attach_life(t, reason);
+	if (err)
+		return err;
+	err = links__attach(&t->obj, t->plan, &lo, &t->links);
+	if (err == -ESRCH || (err && !target__alive(t->target)))
+		return fail(reason, -ESRCH, "process %d ended while attaching", t->target->pid);
+	if (err)
+		return fail(reason, err, "cannot attach to '%s': %s", t->target->exe,
+			    strerror(-err));
+	return verify_first(t, reason);
+}
+
+int tracer__new(const struct plan *plan, const struct target *target,
+		const struct tracer_opts *opts, struct tracer **out, char **reason)
+{
+	struct tracer *t = calloc(1, sizeof(*t));
+	int err;
+
+	*reason = NULL;
+	if (!t)
+		return -ENOMEM;
+	t->plan = plan;
+	t->target = target;
+	err = set_up(t, opts, reason);
+	if (err) {
+		tracer__free(t);
+		return err;
+	}
+	*out = t;
+	return 0;
+}
+
+void tracer__start(struct tracer *t)
+{
+	uint64_t now = clock__mono_ns();
+
+	t->next_look_ns = now;
+	t->next_verify_ns = now + VERIFY_INTERVAL_NS;
+	t->obj.skel->bss->gate = 1;
+}
+
+static void shed(struct tracer *t, size_t cnt, uint64_t now_ns)
+{
+	int err = links__shed(t->links, t->scratch, cnt);
+
+	if (err)
+		log_error("attach: failed to take probes away from '%s': %s",
+			  t->plan->fns[t->scratch[0]].name, strerror(-err));
+	for (size_t i = 0; i < cnt; i++) {
+		struct tracer_shed *s = vec__push(&t->shed);
+		rt_u32 fn = t->scratch[i];
+
+		t->skip[fn] = true;
+		if (s)
+			*s = (struct tracer_shed){ .fn = fn,
+						   .unix_ns = clock__unix_ns(),
+						   .mono_ns = now_ns };
+		log_info("over budget: '%s' is no longer probed", t->plan->fns[fn].name);
+	}
+}
+
+static void verify_again(struct tracer *t)
+{
+	struct verify_result res;
+	int err = verify__sites(t->target, t->plan, t->skip, &res);
+
+	if (err || !res.disarmed)
+		return;
+	log_warn("attach: %zu probes were overwritten in the target (a debugger?), first in '%s': "
+		 "armed "
+		 "again",
+		 res.disarmed, t->plan->fns[res.first_fn].name);
+	t->disarmed += res.disarmed;
+	err = links__rearm(t->links);
+	if (err)
+		log_error("attach: failed to arm the probes again: %s", strerror(-err));
+}
+
+void tracer__tick(struct tracer *t, uint64_t now_ns)
+{
+	if (!t->obj.skel->bss->gate)
+		return;
+	if (t->breaker && now_ns >= t->next_look_ns) {
+		size_t cnt = breaker__look(t->breaker, &t->obj, now_ns, t->scratch);
+
+		if (cnt)
+			shed(t, cnt, now_ns);
+		t->next_look_ns = now_ns + BREAKER_INTERVAL_NS;
+	}
+	if (now_ns >= t->next_verify_ns && target__alive(t->target)) {
+		verify_again(t);
+		t->next_verify_ns = clock__mono_ns() + VERIFY_INTERVAL_NS;
+	}
+}
+
+void tracer__stop(struct tracer *t)
+{
+	t->obj.skel->bss->gate = 0;
+	object__synchronize();
+}
+
+void tracer__free(struct tracer *t)
+{
+	if (!t)
+		return;
+	if (t->obj.skel)
+		t->obj.skel->bss->gate = 0;
+	links__free(t->links);
+	bpf_link__destroy(t->exec_link);
+	bpf_link__destroy(t->exit_link);
+	object__unload(&t->obj);
+	breaker__free(t->breaker);
+	free(t->scratch);
+	free(t->skip);
+	vec__free(&t->shed);
+	free(t);
+}
+
+struct object *tracer__object(struct tracer *t)
+{
+	return &t->obj;
+}
+
+bool tracer__refused(const struct tracer *t, rt_u32 fn)
+{
+	return links__refused(t->links, fn);
+}
+
+uint32_t tracer__fn_cnt(const struct tracer *t)
+{
+	uint32_t n = 0;
+
+	for (rt_u32 fn = 0; fn < t->plan->fn_cnt; fn++)
+		n += !links__refused(t->links, fn);
+	return n;
+}
+
+size_t tracer__probe_cnt(const struct tracer *t)
+{
+	return links__site_cnt(t->links);
+}
+
+const struct tracer_shed *tracer__shed(const struct tracer *t, size_t *cnt)
+{
+	*cnt = t->shed.cnt;
+	return t->shed.data;
+}
+
+size_t tracer__disarmed(const struct tracer *t)
+{
+	return t->disarmed;
+}
+
+bool tracer__exec_seen(const struct tracer *t)
+{
+	return t->obj.skel->bss->exec_seen;
+}
+
+int tracer__exit_status(const struct tracer *t)
+{
+	return t->obj.skel->bss->exit_code;
+}

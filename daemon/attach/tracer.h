@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The life of a trace: new (load, price, attach, verify; nothing is counted yet) → start (the gate
+ * opens) → tick … → stop (the gate shuts, all that runs has finished) → free (all links closed).
+ * Freeing at any point leaves nothing behind; so does the end of this process.
+ */
+#ifndef ATTACH_TRACER_H
+#define ATTACH_TRACER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "attach/object.h"
+#include "plan/plan.h"
+#include "target/process.h"
+
+struct tracer;
+
+struct tracer_opts {
+	bool raw;      /* no correction of durations */
+	bool empty;    /* programs that do nothing: the floor of the benchmarks */
+	double budget; /* share of one CPU; < 0: none */
+};
+
+/* A function whose probes were taken away while running. */
+struct tracer_shed {
+	rt_u32 fn;
+	uint64_t unix_ns;
+	uint64_t mono_ns;
+};
+
+/* 0, or -errno with one line in *reason (malloc'd). plan and target are borrowed. */
+int tracer__new(const struct plan *plan, const struct target *target,
+		const struct tracer_opts *opts, struct tracer **out, char **reason);
+void tracer__start(struct tracer *t);
+/* Breaker and verification; call about each BREAKER_INTERVAL_NS. */
+void tracer__tick(struct tracer *t, uint64_t now_ns);
+void tracer__stop(struct tracer *t);
+void tracer__free(struct tracer *t);
+
+struct object *tracer__object(struct tracer *t);
+bool tracer__refused(const struct tracer *t, rt_u32 fn);
+uint32_t tracer__fn_cnt(const struct tracer *t); /* probed */
+size_t tracer__probe_cnt(const struct tracer *t);
+const struct tracer_shed *tracer__shed(const struct tracer *t, size_t *cnt);
+/* Sites found without their breakpoint so far (they were armed again). */
+size_t tracer__disarmed(const struct tracer *t);
+
+/* From the kernel's own events. */
+bool tracer__exec_seen(const struct tracer *t);
+int tracer__exit_status(const struct tracer *t); /* as of wait(2), once the target has ended */
+
+#endif

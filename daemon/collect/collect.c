@@ -1,0 +1,437 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "collect/collect.h"
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#include "attach/breaker.h"
+#include "base/clock.h"
+#include "collect/settle.h"
+#include "functions.skel.h"
+
+struct collector {
+	const struct plan *plan;
+	const struct target *target;
+	struct tracer *tracer;
+	struct object *obj;
+	struct settler *settler;
+	struct collector_opts opts;
+	uint64_t start_unix_ns, start_mono_ns, end_unix_ns, end_mono_ns; /* end 0: running */
+	enum snapshot_end end;
+	int end_code;
+	uint64_t target_end_unix_ns;
+};
+
+struct collector *collector__new(const struct plan *plan, const struct target *target,
+				 struct tracer *tracer, const struct collector_opts *opts)
+{
+	struct collector *c = calloc(1, sizeof(*c));
+
+	if (!c)
+		return NULL;
+	c->plan = plan;
+	c->target = target;
+	c->tracer = tracer;
+	c->obj = tracer__object(tracer);
+	c->opts = *opts;
+	c->settler = settler__new(c->obj, target);
+	if (!c->settler) {
+		free(c);
+		return NULL;
+	}
+	return c;
+}
+
+void collector__free(struct collector *c)
+{
+	if (!c)
+		return;
+	settler__free(c->settler);
+	free(c);
+}
+
+void collector__start(struct collector *c)
+{
+	c->start_unix_ns = clock__unix_ns();
+	c->start_mono_ns = clock__mono_ns();
+	tracer__start(c->tracer);
+}
+
+void collector__stop(struct collector *c)
+{
+	if (c->end_mono_ns)
+		return;
+	(void)settler__pass(
+		c->settler); /* so that the pass behind the gate can prove frames dead */
+	c->end_unix_ns = clock__unix_ns();
+	c->end_mono_ns = clock__mono_ns();
+	tracer__stop(c->tracer);
+}
+
+void collector__target_ended(struct collector *c)
+{
+	int status = tracer__exit_status(c->tracer);
+
+	c->target_end_unix_ns = clock__unix_ns();
+	if (tracer__exec_seen(c->tracer)) {
+		c->end = END_EXEC;
+	} else if (WIFSIGNALED(status)) {
+		c->end = END_SIGNAL;
+		c->end_code = WTERMSIG(status);
+	} else {
+		c->end = END_EXIT;
+		c->end_code = WEXITSTATUS(status);
+	}
+}
+
+/* ---- functions ---- */
+
+static int fill_hist(const struct object *obj, rt_u32 fn, const struct rt_fn_stats *st,
+		     struct snapshot_hist *out)
+{
+	uint64_t places[RT_HIST_BUCKETS];
+	uint32_t first = 0, end = RT_HIST_BUCKETS;
+
+	out->zero_cnt = st->zero_cnt;
+	if (!st->returned)
+		return 0;
+	object__fn_hist(obj, fn, places);
+	while (end && !places[end - 1])
+		end--;
+	while (first < end && !places[first])
+		first++;
+	if (first == end)
+		return 0;
+	out->counts = malloc((end - first) * sizeof(*out->counts));
+	if (!out->counts)
+		return -ENOMEM;
+	memcpy(out->counts, places + first, (end - first) * sizeof(*out->counts));
+	out->first = first;
+	out->cnt = end - first;
+	return 0;
+}
+
+static void fill_prices(const struct collector *c, const struct plan_fn *pf,
+			struct snapshot_fn *out)
+{
+	volatile struct rt_prices *p = &c->obj->skel->bss->prices;
+
+	if (c->plan->exit == PLAN_EXIT_URETPROBE) {
+		out->floor_ns = p->floor_uret_ns[pf->entry_insn];
+		out->price_ns = p->entry_ns[pf->entry_insn] + p->uret_ns;
+	} else {
+		out->floor_ns = p->floor_ns[pf->entry_insn][pf->exit_insn];
+		out->price_ns = p->entry_ns[pf->entry_insn] + p->exit_ns[pf->exit_insn];
+	}
+}
+
+static int fill_fn(const struct collector *c, rt_u32 fn, struct snapshot *s, uint64_t *cost_ns)
+{
+	const struct plan_fn *pf = &c->plan->fns[fn];
+	struct snapshot_fn *out = &s->fns[fn];
+	struct rt_fn_stats st;
+
+	object__fn_stats(c->obj, fn, &st);
+	*out = (struct snapshot_fn){
+		.name = pf->name,
+		.symbol = pf->symbol,
+		.crate = pf->crate,
+		.file = pf->file,
+		.line = pf->line,
+		.aliases = (const char *const *)pf->aliases,
+		.alias_cnt = pf->alias_cnt,
+		.sites = pf->addresses,
+		.is_async = pf->kind == PLAN_ASYNC,
+		.coverage = COVERAGE_EXACT,
+		.exit = c->plan->exit == PLAN_EXIT_URETPROBE ? "uretprobe" : "sites",
+		.observed_ns = s->window.duration_ns,
+		.calls = st.calls,
+		.returned = st.returned,
+		.unwound = st.unwound + settler__dead(c->settler, fn),
+		.in_flight = settler__in_flight(c->settler, fn) + st.ended,
+		.untimed = st.untimed,
+		.tail_exits = st.tail_exits,
+		.sum_ns = st.sum_ns,
+		.total_ns = st.total_ns,
+		.self_ns = st.self_ns,
+		.min_ns = st.returned ? ~st.min_inv_ns : 0,
+		.max_ns = st.max_ns,
+		.corrected_ns = st.corrected_ns,
+		.clamped = st.clamped,
+		.hist_lost = st.hist_lost,
+	};
+	fill_prices(c, pf, out);
+	s->overhead.hits += st.calls + st.returned + st.misses;
+	s->overhead.corrected_ns += st.corrected_ns;
+	s->overhead.clamped += st.clamped;
+	*cost_ns += breaker__cost_ns(c->obj, pf, c->plan->exit, &st);
+	return fill_hist(c->obj, fn, &st, &out->hist);
+}
+
+static int fill_fns(const struct collector *c, struct snapshot *s)
+{
+	uint64_t cost_ns = 0, floor = UINT64_MAX;
+
+	s->fn_cnt = c->plan->fn_cnt;
+	s->fns = calloc(s->fn_cnt + 1, sizeof(*s->fns));
+	if (!s->fns)
+		return -ENOMEM;
+	for (rt_u32 fn = 0; fn < s->fn_cnt; fn++) {
+		int err = fill_fn(c, fn, s, &cost_ns);
+
+		if (err)
+			return err;
+		if (s->fns[fn].floor_ns < floor)
+			floor = s->fns[fn].floor_ns;
+	}
+	s->overhead.floor_ns = s->fn_cnt ? floor : 0;
+	s->overhead.ns_per_hit = s->overhead.hits ? cost_ns / s->overhead.hits : 0;
+	s->overhead.cpu_ratio =
+		s->window.duration_ns ? (double)cost_ns / (double)s->window.duration_ns : 0;
+	s->overhead.budget_ratio = c->opts.budget;
+	return 0;
+}
+
+/* ---- edges ---- */
+
+static int by_ends(const void *a, const void *b)
+{
+	const struct snapshot_edge *x = a, *y = b;
+
+	if (x->caller != y->caller)
+		return x->caller < y->caller ? -1 : 1;
+	return x->callee < y->callee ? -1 : x->callee > y->callee;
+}
+
+static int by_total(const void *a, const void *b)
+{
+	const struct snapshot_edge *x = a, *y = b;
+
+	if (x->total_ns != y->total_ns)
+		return x->total_ns < y->total_ns ? 1 : -1;
+	return by_ends(a, b);
+}
+
+static int fill_edges(const struct collector *c, struct snapshot *s)
+{
+	size_t used = 0, n = 0;
+
+	for (rt_u32 i = 0; i < c->obj->edge_cnt; i++)
+		used += c->obj->edges[i].key != 0;
+	s->edges = calloc(used + 1, sizeof(*s->edges));
+	if (!s->edges)
+		return -ENOMEM;
+	for (rt_u32 i = 0; i < c->obj->edge_cnt && n < used; i++) {
+		const volatile struct rt_edge *e = &c->obj->edges[i];
+
+		if (e->key)
+			s->edges[n++] = (struct snapshot_edge){ .caller = RT_EDGE_CALLER(e->key),
+								.callee = RT_EDGE_CALLEE(e->key),
+								.calls = e->calls,
+								.total_ns = e->total_ns };
+	}
+	qsort(s->edges, n, sizeof(*s->edges), by_ends);
+	used = 0;
+	for (size_t i = 0; i < n; i++) {
+		if (used && !by_ends(&s->edges[used - 1], &s->edges[i])) {
+			s->edges[used - 1].calls += s->edges[i].calls;
+			s->edges[used - 1].total_ns += s->edges[i].total_ns;
+		} else {
+			s->edges[used++] = s->edges[i];
+		}
+	}
+	s->edge_cnt = used;
+	qsort(s->edges, used, sizeof(*s->edges), by_total);
+	return 0;
+}
+
+/* ---- what was lost, refused, shed; health ---- */
+
+static const char *const lost_names[] = RT_LOST_NAMES;
+
+/* Losses that make figures of a row incomplete; the others are told, and no fault. */
+static bool is_fault(enum rt_lost what)
+{
+	return what != RT_LOST_ORPHAN_EXITS && what != RT_LOST_OTHER_STACK;
+}
+
+/* Events for which the kernel did not run a program (it was running on that CPU already). */
+static uint64_t recursion_misses(const struct collector *c)
+{
+	struct functions_bpf *skel = c->obj->skel;
+	const struct bpf_program *progs[] = { skel->progs.site, skel->progs.uret_entry,
+					      skel->progs.uret_exit };
+	uint64_t n = 0;
+
+	for (size_t i = 0; i < sizeof(progs) / sizeof(progs[0]); i++) {
+		struct bpf_prog_info info = {};
+		__u32 len = sizeof(info);
+
+		if (!bpf_prog_get_info_by_fd(bpf_program__fd(progs[i]), &info, &len))
+			n += info.recursion_misses;
+	}
+	return n;
+}
+
+static int fill_lost(const struct collector *c, struct snapshot *s)
+{
+	s->lost = calloc(RT_LOST_CNT + 2, sizeof(*s->lost));
+	if (!s->lost)
+		return -ENOMEM;
+	for (int i = 0; i < RT_LOST_CNT; i++)
+		s->lost[s->lost_cnt++] = (struct snapshot_lost){
+			.name = lost_names[i],
+			.count = *(volatile rt_u64 *)&c->obj->skel->bss->lost[i],
+		};
+	s->lost[s->lost_cnt++] =
+		(struct snapshot_lost){ "sites_disarmed", tracer__disarmed(c->tracer) };
+	s->lost[s->lost_cnt++] = (struct snapshot_lost){ "programs_skipped", recursion_misses(c) };
+	return 0;
+}
+
+static int fill_skipped(const struct collector *c, struct snapshot *s)
+{
+	s->skipped = calloc(c->plan->skip_cnt + c->plan->fn_cnt + 1, sizeof(*s->skipped));
+	if (!s->skipped)
+		return -ENOMEM;
+	for (size_t i = 0; i < c->plan->skip_cnt; i++)
+		s->skipped[s->skip_cnt++] =
+			(struct snapshot_skip){ c->plan->skipped[i].name,
+						plan_refusal_text(c->plan->skipped[i].why) };
+	for (rt_u32 fn = 0; fn < c->plan->fn_cnt; fn++)
+		if (tracer__refused(c->tracer, fn))
+			s->skipped[s->skip_cnt++] =
+				(struct snapshot_skip){ c->plan->fns[fn].name,
+							plan_refusal_text(PLAN_REFUSED_BY_KERNEL) };
+	return 0;
+}
+
+static int fill_shed(const struct collector *c, struct snapshot *s)
+{
+	size_t cnt;
+	const struct tracer_shed *shed = tracer__shed(c->tracer, &cnt);
+
+	s->overhead.shed = calloc(cnt + 1, sizeof(*s->overhead.shed));
+	if (!s->overhead.shed)
+		return -ENOMEM;
+	s->overhead.shed_cnt = cnt;
+	for (size_t i = 0; i < cnt; i++) {
+		struct snapshot_fn *fn = &s->fns[shed[i].fn];
+		uint64_t dead = settler__dead(c->settler, shed[i].fn);
+
+		/* nobody watches how these calls end */
+		fn->untimed += fn->in_flight + dead;
+		fn->unwound -= dead;
+		fn->in_flight = 0;
+		s->overhead.shed[i] =
+			(struct snapshot_shed){ fn->name, "over budget", shed[i].unix_ns };
+		fn->coverage = COVERAGE_SAMPLED;
+		fn->observed_ns = shed[i].mono_ns - c->start_mono_ns;
+	}
+	return 0;
+}
+
+static int add_reason(struct snapshot *s, const char *what, uint64_t count)
+{
+	char *text;
+
+	if (!count)
+		return 0;
+	if (asprintf(&text, "%s: %llu", what, (unsigned long long)count) < 0)
+		return -ENOMEM;
+	s->reasons[s->reason_cnt++] = text;
+	return 0;
+}
+
+static int fill_health(const struct collector *c, struct snapshot *s)
+{
+	size_t refused = 0;
+	int err = 0;
+
+	s->reasons = calloc(s->lost_cnt + 2, sizeof(*s->reasons));
+	if (!s->reasons)
+		return -ENOMEM;
+	for (size_t i = 0; i < s->lost_cnt && !err; i++)
+		if (i >= RT_LOST_CNT || is_fault((enum rt_lost)i))
+			err = add_reason(s, s->lost[i].name, s->lost[i].count);
+	for (rt_u32 fn = 0; fn < c->plan->fn_cnt; fn++)
+		refused += tracer__refused(c->tracer, fn);
+	err = err ?: add_reason(s, "functions refused by the kernel", refused);
+	return err ?: add_reason(s, "functions shed over budget", s->overhead.shed_cnt);
+}
+
+static void fill_head(const struct collector *c, struct snapshot *s)
+{
+	s->tool.version = c->opts.version;
+	s->tool.kernel = c->opts.kernel;
+	s->tool.exit_mode = c->opts.exit_mode;
+	s->target.pid = c->target->pid;
+	s->target.ns_pid = c->target->ns_pid;
+	s->target.comm = c->target->comm;
+	s->target.exe = c->target->exe;
+	s->target.build_id = c->plan->build_id;
+	s->target.start_time_ns = c->target->start_unix_ns;
+	s->target.end = c->end;
+	s->target.end_code = c->end_code;
+	s->target.end_unix_ns = c->target_end_unix_ns;
+	s->window.start_unix_ns = c->start_unix_ns;
+	s->window.end_unix_ns = c->end_mono_ns ? c->end_unix_ns : clock__unix_ns();
+	s->window.duration_ns =
+		(c->end_mono_ns ? c->end_mono_ns : clock__mono_ns()) - c->start_mono_ns;
+	s->window.settled = c->end_mono_ns != 0;
+	s->profile = c->plan->profile;
+	s->hint = c->plan->hint;
+}
+
+/* Rows of functions the kernel refused are no rows: they stand in skipped. Edges keep their ends.
+ */
+static void drop_refused(const struct collector *c, struct snapshot *s)
+{
+	uint32_t *to = calloc(s->fn_cnt + 1, sizeof(*to)), n = 0;
+
+	if (!to)
+		return;
+	for (uint32_t fn = 0; fn < s->fn_cnt; fn++) {
+		to[fn] = n;
+		if (!tracer__refused(c->tracer, fn))
+			s->fns[n++] = s->fns[fn];
+	}
+	for (size_t i = 0; i < s->edge_cnt; i++) {
+		s->edges[i].caller = to[s->edges[i].caller];
+		s->edges[i].callee = to[s->edges[i].callee];
+	}
+	s->fn_cnt = n;
+	free(to);
+}
+
+int collector__snapshot(struct collector *c, struct snapshot **out)
+{
+	struct snapshot *s = calloc(1, sizeof(*s));
+	int err;
+
+	if (!s)
+		return -ENOMEM;
+	fill_head(c, s);
+	err = settler__pass(c->settler);
+	/* a process that has ended has no threads to look at: what was open is in the counters */
+	if (err == -ESRCH || (err && c->end != END_NOT))
+		err = 0;
+	err = err ?: fill_fns(c, s);
+	err = err ?: fill_edges(c, s);
+	err = err ?: fill_lost(c, s);
+	err = err ?: fill_skipped(c, s);
+	err = err ?: fill_shed(c, s);
+	err = err ?: fill_health(c, s);
+	if (err) {
+		snapshot__free(s);
+		return err;
+	}
+	drop_refused(c, s);
+	*out = s;
+	return 0;
+}

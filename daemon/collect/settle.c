@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "collect/settle.h"
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/strbuf.h"
+#include "base/vec.h"
+#include "functions.skel.h"
+
+/* What tells one call from another. */
+struct call_id {
+	rt_u64 sp, start_ns;
+	rt_u32 tid, fn;
+};
+typedef VEC(struct call_id) call_vec;
+
+struct settler {
+	const struct object *obj;
+	const struct target *target;
+	struct bpf_link *link;
+	rt_u64 *in_flight, *dead;
+	call_vec suspects; /* found dead in the last pass, sorted */
+};
+
+struct settler *settler__new(const struct object *obj, const struct target *target)
+{
+	union bpf_iter_link_info info = { .task.pid = (rt_u32)target->pid };
+	LIBBPF_OPTS(bpf_iter_attach_opts, opts, .link_info = &info, .link_info_len = sizeof(info));
+	struct settler *s = calloc(1, sizeof(*s));
+
+	if (!s)
+		return NULL;
+	s->obj = obj;
+	s->target = target;
+	s->in_flight = calloc(obj->fn_cnt + 1, sizeof(*s->in_flight));
+	s->dead = calloc(obj->fn_cnt + 1, sizeof(*s->dead));
+	if (!s->in_flight || !s->dead) {
+		settler__free(s);
+		errno = ENOMEM;
+		return NULL;
+	}
+	s->link = bpf_program__attach_iter(obj->skel->progs.settle, &opts);
+	if (!s->link) {
+		int err = errno;
+
+		settler__free(s);
+		errno = err;
+		return NULL;
+	}
+	return s;
+}
+
+void settler__free(struct settler *s)
+{
+	if (!s)
+		return;
+	bpf_link__destroy(s->link);
+	vec__free(&s->suspects);
+	free(s->in_flight);
+	free(s->dead);
+	free(s);
+}
+
+static int read_iterator(const struct settler *s, struct strbuf *out)
+{
+	int fd = bpf_iter_create(bpf_link__fd(s->link)), err = 0;
+	char buf[32768];
+	ssize_t n;
+
+	if (fd < 0)
+		return fd;
+	while ((n = read(fd, buf, sizeof(buf))) != 0) {
+		if (n < 0 && (errno == EINTR || errno == EAGAIN))
+			continue;
+		if (n < 0) {
+			err = -errno;
+			break;
+		}
+		strbuf__add(out, buf, (size_t)n);
+	}
+	close(fd);
+	return err ?: out->oom ? -ENOMEM : 0;
+}
+
+static bool at_home(const struct rt_settled *thread, rt_u64 sp)
+{
+	return sp >= thread->home_lo && sp < thread->home_hi;
+}
+
+static bool looks_dead(const struct rt_settled *thread, const struct rt_frame *f, int mem)
+{
+	rt_u64 now;
+
+	if (!(f->flags & RT_FRAME_FOREIGN) && at_home(thread, thread->user_sp) &&
+	    f->sp < thread->user_sp)
+		return true;
+	if (!f->ret_addr || mem < 0)
+		return false;
+	return pread(mem, &now, sizeof(now), (off_t)f->sp) == sizeof(now) && now != f->ret_addr;
+}
+
+static int by_call(const void *a, const void *b)
+{
+	return memcmp(a, b, sizeof(struct call_id));
+}
+
+static int count_thread(struct settler *s, const struct rt_settled *thread,
+			const struct rt_frame *frames, int mem, call_vec *suspects)
+{
+	for (rt_u32 i = 0; i < thread->depth; i++) {
+		const struct rt_frame *f = &frames[i];
+		struct call_id id = { .sp = f->sp,
+				      .start_ns = f->start_ns,
+				      .tid = thread->tid,
+				      .fn = f->fn },
+			       *slot;
+
+		if (f->fn >= s->obj->fn_cnt)
+			continue;
+		if (!looks_dead(thread, f, mem)) {
+			s->in_flight[f->fn]++;
+			continue;
+		}
+		slot = vec__push(suspects);
+		if (!slot)
+			return -ENOMEM;
+		*slot = id;
+		if (s->suspects.cnt &&
+		    bsearch(&id, s->suspects.data, s->suspects.cnt, sizeof(id), by_call))
+			s->dead[f->fn]++;
+		else
+			s->in_flight[f->fn]++;
+	}
+	return 0;
+}
+
+int settler__pass(struct settler *s)
+{
+	struct strbuf records = STRBUF_INIT;
+	call_vec suspects = {};
+	int err, mem;
+
+	err = read_iterator(s, &records);
+	if (err)
+		goto out;
+	mem = target__open_mem(s->target); /* without it fewer are proven dead */
+	memset(s->in_flight, 0, s->obj->fn_cnt * sizeof(*s->in_flight));
+	memset(s->dead, 0, s->obj->fn_cnt * sizeof(*s->dead));
+	for (size_t at = 0; !err && at + sizeof(struct rt_settled) <= records.len;) {
+		struct rt_settled thread;
+		struct rt_frame frames[RT_STACK_DEPTH];
+		size_t bytes;
+
+		memcpy(&thread, records.s + at, sizeof(thread));
+		at += sizeof(thread);
+		bytes = thread.depth * sizeof(*frames);
+		if (thread.depth > RT_STACK_DEPTH || at + bytes > records.len) {
+			err = -EPROTO;
+			break;
+		}
+		memcpy(frames, records.s + at, bytes);
+		at += bytes;
+		err = count_thread(s, &thread, frames, mem, &suspects);
+	}
+	if (mem >= 0)
+		close(mem);
+	if (suspects.cnt)
+		qsort(suspects.data, suspects.cnt, sizeof(*suspects.data), by_call);
+	vec__free(&s->suspects);
+	s->suspects = suspects;
+	memset(&suspects, 0, sizeof(suspects));
+out:
+	vec__free(&suspects);
+	strbuf__free(&records);
+	return err;
+}
+
+rt_u64 settler__in_flight(const struct settler *s, rt_u32 fn)
+{
+	return s->in_flight[fn];
+}
+
+rt_u64 settler__dead(const struct settler *s, rt_u32 fn)
+{
+	return s->dead[fn];
+}

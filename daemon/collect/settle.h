@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The calls in flight, read from the threads' shadow stacks: counted, not computed.
+ *
+ * A frame may be dead and not swept yet (longjmp, then nothing traced above it). It is proven dead
+ * when its return slot no longer holds its return address, or the thread's stack pointer is above
+ * it. A running thread changes while we look, so the proof counts only for a frame that was found
+ * dead in one pass and is still there in a later one: a call that merely returned is gone by then.
+ */
+#ifndef COLLECT_SETTLE_H
+#define COLLECT_SETTLE_H
+
+#include "attach/object.h"
+#include "target/process.h"
+
+struct settler;
+
+struct settler *settler__new(const struct object *obj, const struct target *target);
+void settler__free(struct settler *s);
+
+/* One pass. 0 or -errno; the counts of the pass before stay when it fails. */
+int settler__pass(struct settler *s);
+/* Of the last pass. */
+rt_u64 settler__in_flight(const struct settler *s, rt_u32 fn); /* the dead left out */
+rt_u64 settler__dead(const struct settler *s, rt_u32 fn);      /* ended without an exit */
+
+#endif

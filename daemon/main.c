@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "base/log.h"
+#include "options.h"
+#include "trace.h"
+
+int main(int argc, char **argv)
+{
+	struct options opts;
+	int code = CODE_FAILED;
+
+	if (!options__parse(argc, argv, &opts, &code))
+		return code;
+	if (opts.verbose)
+		log__set_level(LOG_DEBUG);
+	switch (opts.command) {
+	case COMMAND_TRACE:
+		code = trace__run(&opts);
+		break;
+	case COMMAND_LIST:
+		code = trace__list(&opts);
+		break;
+	case COMMAND_CHECK:
+		code = trace__check();
+		break;
+	}
+	options__free(&opts);
+	return code;
+}

@@ -1,0 +1,269 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "options.h"
+
+#include <argp.h>
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/vec.h"
+
+#define DEFAULT_BUDGET 0.02
+#define MIN_INTERVAL_S 0.02
+
+enum {
+	KEY_CRATE = 256,
+	KEY_EXCLUDE,
+	KEY_PROFILE,
+	KEY_NO_FUNCTIONS,
+	KEY_EXIT,
+	KEY_BUDGET,
+	KEY_RAW,
+	KEY_EXE,
+	KEY_EMPTY_PROGRAMS,
+};
+
+const char *argp_program_version = "roletrace " VERSION;
+
+static const char doc[] =
+	"Shows where the functions of a running Rust server spend their time: attaches to an "
+	"unmodified process, measures, and leaves without a trace."
+	"\v"
+	"Examples:\n"
+	"  sudo roletrace --pid 4711               live, until Ctrl-C; then the report\n"
+	"  sudo roletrace --pid 4711 -d 10         for ten seconds\n"
+	"  sudo roletrace --pid 4711 -f '*::handle_submit*' -o submit.json\n"
+	"  roletrace list --exe target/release/pool_sv2    what would be probed\n"
+	"  sudo roletrace check                    what this machine allows\n"
+	"\n"
+	"A GLOB matches a whole demangled name without its hash: `*' any characters, `?' one.\n"
+	"Exit codes: 0 done, 1 failed while running, 2 usage, 3 no such process, 4 the machine or\n"
+	"rights do not allow it.";
+
+static const char args_doc[] = "--pid N\nlist --pid N | --exe PATH\ncheck";
+
+static const struct argp_option table[] = {
+	{ "pid", 'p', "N", 0, "The process to trace", 0 },
+	{ "exe", KEY_EXE, "PATH", 0, "list: a file instead of a process", 0 },
+	{ NULL, 0, NULL, 0, "What to trace (default: the crates of the program itself)", 1 },
+	{ "crate", KEY_CRATE, "GLOB", 0, "Functions of this crate (repeatable)", 1 },
+	{ "function", 'f', "GLOB", 0, "Functions of this name (repeatable)", 1 },
+	{ "exclude", KEY_EXCLUDE, "GLOB", 0, "But not functions of this name (repeatable)", 1 },
+	{ "profile", KEY_PROFILE, "NAME", 0, "Role profile (default: by the executable's name)",
+	  1 },
+	{ "no-functions", KEY_NO_FUNCTIONS, NULL, 0, "Probe no function", 1 },
+	{ NULL, 0, NULL, 0, "How long and where to", 2 },
+	{ "duration", 'd', "SEC", 0, "Stop by itself after SEC seconds", 2 },
+	{ "interval", 'i', "SEC", 0,
+	  "Redraw and rewrite the files each SEC seconds (default: redraw 1, rewrite 10; at least "
+	  "0.02)",
+	  2 },
+	{ "output", 'o', "[FORMAT:]FILE", 0,
+	  "Write the snapshot to FILE (repeatable; default ./roletrace-COMM-PID.json; `-' stdout)",
+	  2 },
+	{ NULL, 0, NULL, 0, "How to measure", 3 },
+	{ "exit", KEY_EXIT, "auto|sites|uretprobe", 0,
+	  "How a function's end is seen (auto: the safest. uretprobe: a panic through it kills the "
+	  "target)",
+	  3 },
+	{ "budget", KEY_BUDGET, "PERCENT|off", 0,
+	  "What probes may cost, of one CPU (default 2): beyond it the dearest are taken away", 3 },
+	{ "raw", KEY_RAW, NULL, 0, "Do not take the price of inner probes off durations", 3 },
+	{ "empty-programs", KEY_EMPTY_PROGRAMS, NULL, OPTION_HIDDEN, NULL, 3 },
+	{ "verbose", 'v', NULL, 0, "Say more", 4 },
+	{ NULL, 0, NULL, 0, NULL, 0 },
+};
+
+static bool push(struct str_list *list, const char *s)
+{
+	const char **slot = vec__push(list);
+
+	if (slot)
+		*slot = s;
+	return slot != NULL;
+}
+
+/* A whole string that is a finite number. */
+static bool parse_number(const char *s, double *out)
+{
+	char *end;
+	double v;
+
+	errno = 0;
+	v = strtod(s, &end);
+	if (end == s || *end || errno || !isfinite(v))
+		return false;
+	*out = v;
+	return true;
+}
+
+static void parse_seconds(struct argp_state *state, const char *name, const char *arg, double min,
+			  double *out)
+{
+	if (!parse_number(arg, out) || *out < min || *out > 1e9)
+		argp_error(state, "--%s needs a number of seconds, at least %g: '%s'", name, min,
+			   arg);
+}
+
+static void parse_pid(struct argp_state *state, const char *arg, struct options *o)
+{
+	char *end;
+	long v;
+
+	errno = 0;
+	v = strtol(arg, &end, 10);
+	if (end == arg || *end || errno || v <= 0 || v > 4194304)
+		argp_error(state, "--pid needs a process id: '%s'", arg);
+	if (o->pid)
+		argp_error(state, "--pid is given twice");
+	o->pid = (int)v;
+}
+
+static void parse_exit(struct argp_state *state, const char *arg, struct options *o)
+{
+	if (!strcmp(arg, "auto"))
+		o->exit = PLAN_EXIT_AUTO;
+	else if (!strcmp(arg, "sites"))
+		o->exit = PLAN_EXIT_SITES;
+	else if (!strcmp(arg, "uretprobe"))
+		o->exit = PLAN_EXIT_URETPROBE;
+	else
+		argp_error(state, "--exit is one of auto, sites, uretprobe: '%s'", arg);
+}
+
+static void parse_budget(struct argp_state *state, const char *arg, struct options *o)
+{
+	double percent;
+
+	if (!strcmp(arg, "off")) {
+		o->budget = -1;
+		return;
+	}
+	if (!parse_number(arg, &percent) || percent <= 0 || percent > 100000)
+		argp_error(state, "--budget needs a percentage of one CPU above 0, or off: '%s'",
+			   arg);
+	o->budget = percent / 100;
+}
+
+static void parse_command(struct argp_state *state, const char *arg, struct options *o)
+{
+	if (state->arg_num != 0)
+		argp_error(state, "unexpected argument '%s'", arg);
+	if (!strcmp(arg, "list"))
+		o->command = COMMAND_LIST;
+	else if (!strcmp(arg, "check"))
+		o->command = COMMAND_CHECK;
+	else
+		argp_error(state, "unknown command '%s'", arg);
+}
+
+static void check_whole(struct argp_state *state, const struct options *o)
+{
+	if (o->command == COMMAND_CHECK) {
+		if (o->pid || o->exe)
+			argp_error(state, "check takes no process");
+		return;
+	}
+	if (o->command == COMMAND_TRACE && o->exe)
+		argp_error(state, "--exe goes with list");
+	if (o->command == COMMAND_LIST && o->exe && o->pid)
+		argp_error(state, "list takes --pid or --exe, not both");
+	if (!o->pid && !o->exe)
+		argp_error(state, o->command == COMMAND_LIST ? "list needs --pid or --exe"
+							     : "which process? give --pid N");
+	if (o->no_functions && (o->functions.cnt || o->crates.cnt))
+		argp_error(state, "--no-functions contradicts --function and --crate");
+}
+
+static error_t parse_one(int key, char *arg, struct argp_state *state)
+{
+	struct options *o = state->input;
+	bool ok = true;
+
+	switch (key) {
+	case 'p':
+		parse_pid(state, arg, o);
+		break;
+	case 'f':
+		ok = push(&o->functions, arg);
+		break;
+	case KEY_CRATE:
+		ok = push(&o->crates, arg);
+		break;
+	case KEY_EXCLUDE:
+		ok = push(&o->excludes, arg);
+		break;
+	case 'o':
+		ok = push(&o->outputs, arg);
+		break;
+	case 'd':
+		parse_seconds(state, "duration", arg, 0.001, &o->duration_s);
+		break;
+	case 'i':
+		parse_seconds(state, "interval", arg, MIN_INTERVAL_S, &o->interval_s);
+		break;
+	case KEY_PROFILE:
+		o->profile = arg;
+		break;
+	case KEY_NO_FUNCTIONS:
+		o->no_functions = true;
+		break;
+	case KEY_EXIT:
+		parse_exit(state, arg, o);
+		break;
+	case KEY_BUDGET:
+		parse_budget(state, arg, o);
+		break;
+	case KEY_RAW:
+		o->raw = true;
+		break;
+	case KEY_EXE:
+		o->exe = arg;
+		break;
+	case KEY_EMPTY_PROGRAMS:
+		o->empty_programs = true;
+		break;
+	case 'v':
+		o->verbose = true;
+		break;
+	case ARGP_KEY_ARG:
+		parse_command(state, arg, o);
+		break;
+	case ARGP_KEY_END:
+		check_whole(state, o);
+		break;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+	return ok ? 0 : ENOMEM;
+}
+
+bool options__parse(int argc, char **argv, struct options *out, int *code)
+{
+	static const struct argp argp = {
+		.options = table, .parser = parse_one, .args_doc = args_doc, .doc = doc
+	};
+	error_t err;
+
+	memset(out, 0, sizeof(*out));
+	out->budget = DEFAULT_BUDGET;
+	argp_err_exit_status =
+		CODE_USAGE; /* argp itself ends the program on --help and usage errors */
+	err = argp_parse(&argp, argc, argv, 0, NULL, out);
+	if (err) {
+		fprintf(stderr, "roletrace: options: %s\n", strerror(err));
+		*code = CODE_FAILED;
+		return false;
+	}
+	return true;
+}
+
+void options__free(struct options *o)
+{
+	vec__free(&o->outputs);
+	vec__free(&o->crates);
+	vec__free(&o->functions);
+	vec__free(&o->excludes);
+}

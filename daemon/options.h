@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The command line, parsed by a table into a struct that is const from then on.
+ */
+#ifndef OPTIONS_H
+#define OPTIONS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "plan/plan.h"
+
+/* Exit codes of the program (the contract). */
+enum exit_code {
+	CODE_OK = 0,
+	CODE_FAILED = 1,
+	CODE_USAGE = 2,
+	CODE_NO_PROCESS = 3,
+	CODE_NOT_ALLOWED = 4, /* the machine or the rights */
+};
+
+enum command { COMMAND_TRACE, COMMAND_LIST, COMMAND_CHECK };
+
+struct str_list {
+	const char **data;
+	size_t cnt, cap;
+};
+
+struct options {
+	enum command command;
+	int pid;	 /* 0: none */
+	const char *exe; /* list --exe */
+	struct str_list outputs, crates, functions, excludes;
+	const char *profile;
+	double duration_s; /* 0: until Ctrl-C */
+	double interval_s; /* 0: the default */
+	enum plan_exit exit;
+	double budget; /* share of one CPU; < 0: off */
+	bool no_functions, raw, verbose;
+	bool empty_programs; /* the floor of the benchmarks: probes that do nothing */
+};
+
+/*
+ * Parses; prints help or a usage error itself. Returns true to go on; else *code is the exit code.
+ */
+bool options__parse(int argc, char **argv, struct options *out, int *code);
+void options__free(struct options *o);
+
+#endif

@@ -1,0 +1,301 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "target/process.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/fs.h"
+#include "base/strbuf.h"
+#include "base/vec.h"
+
+static int fail(char **reason, int err, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	if (vasprintf(reason, fmt, ap) < 0)
+		*reason = NULL;
+	va_end(ap);
+	return err;
+}
+
+/* Fields of /proc/PID/stat after the command name, which may itself hold spaces and brackets. */
+struct stat_line {
+	char state;
+	uint64_t start_ticks;
+};
+
+static int read_stat(const char *path, struct stat_line *out)
+{
+	struct strbuf sb = STRBUF_INIT;
+	unsigned long long start;
+	char *p;
+	int err = fs__read(path, &sb);
+
+	if (err)
+		goto out;
+	err = -EIO;
+	p = strrchr(sb.s, ')');
+	if (!p || p[1] != ' ')
+		goto out;
+	out->state = p[2];
+	/* field 22; the state is field 3 */
+	if (sscanf(p + 3,
+		   " %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %llu",
+		   &start) != 1)
+		goto out;
+	out->start_ticks = start;
+	err = 0;
+out:
+	strbuf__free(&sb);
+	return err;
+}
+
+/* A line "Key: value" of /proc/PID/status; the last number of the value. */
+static long status_last_number(const char *status, const char *key)
+{
+	const char *p = strstr(status, key), *end;
+
+	if (!p)
+		return -1;
+	end = strchr(p, '\n');
+	if (!end)
+		end = p + strlen(p);
+	while (end > p && !isdigit((unsigned char)end[-1]))
+		end--;
+	while (end > p && isdigit((unsigned char)end[-1]))
+		end--;
+	return atol(end);
+}
+
+/* Finds a thread that has not exited: the leader, or when it is gone any other. */
+static int find_living_thread(struct target *t, char **reason)
+{
+	struct stat_line st;
+	struct dirent *ent;
+	char path[64];
+	DIR *dir;
+	int err;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", t->pid);
+	err = read_stat(path, &st);
+	if (err)
+		return fail(reason, -ESRCH, "no process with pid %d", t->pid);
+	t->start_ticks = st.start_ticks;
+	t->proc_tid = t->pid;
+	if (st.state != 'Z' && st.state != 'X')
+		return 0;
+
+	t->leader_gone = true;
+	snprintf(path, sizeof(path), "/proc/%d/task", t->pid);
+	dir = opendir(path);
+	while (dir && (ent = readdir(dir))) {
+		int tid = atoi(ent->d_name);
+
+		snprintf(path, sizeof(path), "/proc/%d/task/%d/stat", t->pid, tid);
+		if (tid <= 0 || tid == t->pid || read_stat(path, &st))
+			continue;
+		if (st.state == 'Z' || st.state == 'X')
+			continue;
+		t->proc_tid = tid;
+		closedir(dir);
+		return 0;
+	}
+	if (dir)
+		closedir(dir);
+	return fail(reason, -ESRCH, "process %d has ended (a zombie)", t->pid);
+}
+
+static int read_status(struct target *t, char **reason)
+{
+	struct strbuf sb = STRBUF_INIT;
+	char path[64], *p, *end;
+	long tgid;
+	int err;
+
+	snprintf(path, sizeof(path), "/proc/%d/status", t->pid);
+	err = fs__read(path, &sb);
+	if (err) {
+		err = fail(reason, -ESRCH, "no process with pid %d", t->pid);
+		goto out;
+	}
+	tgid = status_last_number(sb.s, "\nTgid:");
+	if (tgid != t->pid) {
+		err = fail(reason, -ESRCH, "%d is a thread of process %ld: trace that one", t->pid,
+			   tgid);
+		goto out;
+	}
+	t->ns_pid = (int)status_last_number(sb.s, "\nNSpid:");
+	if (t->ns_pid <= 0)
+		t->ns_pid = t->pid;
+	p = strstr(sb.s, "Name:\t");
+	if (p) {
+		p += strlen("Name:\t");
+		end = strchrnul(p, '\n');
+		snprintf(t->comm, sizeof(t->comm), "%.*s", (int)(end - p), p);
+	}
+out:
+	strbuf__free(&sb);
+	return err;
+}
+
+/* maps shows the device of the file itself; fstat on an overlay shows another: take it from maps.
+ */
+static void read_exe_identity(struct target *t)
+{
+	struct stat st;
+
+	if (fstat(t->exe_fd, &st))
+		return;
+	t->exe_dev = st.st_dev;
+	t->exe_ino = st.st_ino;
+}
+
+static int open_exe(struct target *t, char **reason)
+{
+	char path[64], link[PATH_MAX];
+	ssize_t n;
+
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/exe", t->pid, t->proc_tid);
+	n = readlink(path, link, sizeof(link) - 1);
+	if (n < 0 && (errno == ENOENT || errno == ESRCH))
+		return fail(reason, -ESRCH,
+			    "process %d has no executable (a kernel thread, or gone)", t->pid);
+	if (n < 0)
+		return fail(reason, -EACCES,
+			    "no right to look into process %d (%s): run as root, or with "
+			    "CAP_SYS_PTRACE",
+			    t->pid, strerror(errno));
+	link[n] = '\0';
+	t->exe = strdup(link);
+	t->exe_path = strdup(path);
+	if (!t->exe || !t->exe_path)
+		return fail(reason, -ENOMEM, "out of memory");
+	t->exe_fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (t->exe_fd < 0)
+		return fail(reason, errno == EACCES || errno == EPERM ? -EACCES : -ESRCH,
+			    "cannot open the executable of process %d: %s", t->pid,
+			    strerror(errno));
+	read_exe_identity(t);
+	return 0;
+}
+
+int target__open(int pid, struct target *t, char **reason)
+{
+	uint64_t boot_ns;
+	int err;
+
+	memset(t, 0, sizeof(*t));
+	*reason = NULL;
+	t->pid = pid;
+	t->exe_fd = -1;
+	t->pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
+	if (t->pidfd < 0 && (errno == ESRCH || errno == EINVAL))
+		err = fail(reason, -ESRCH,
+			   errno == ESRCH ? "no process with pid %d"
+					  : "%d is no process (perhaps a thread)",
+			   pid);
+	else if (t->pidfd < 0)
+		err = fail(reason, -errno, "cannot open process %d: %s", pid, strerror(errno));
+	else
+		err = read_status(t, reason);
+	if (!err)
+		err = find_living_thread(t, reason);
+	if (!err)
+		err = open_exe(t, reason);
+	if (err) {
+		target__close(t);
+		return err;
+	}
+	boot_ns = clock__unix_ns() - clock__ns(CLOCK_BOOTTIME);
+	t->start_unix_ns = boot_ns + t->start_ticks * (NS_PER_SEC / (uint64_t)sysconf(_SC_CLK_TCK));
+	return 0;
+}
+
+void target__close(struct target *t)
+{
+	if (t->pidfd >= 0)
+		close(t->pidfd);
+	if (t->exe_fd >= 0)
+		close(t->exe_fd);
+	free(t->exe);
+	free(t->exe_path);
+	memset(t, 0, sizeof(*t));
+	t->pidfd = t->exe_fd = -1;
+}
+
+bool target__alive(const struct target *t)
+{
+	struct pollfd p = { .fd = t->pidfd, .events = POLLIN };
+
+	return poll(&p, 1, 0) == 0;
+}
+
+int target__exe_maps(const struct target *t, struct target_map **maps, size_t *cnt)
+{
+	VEC(struct target_map) found = {};
+	struct strbuf sb = STRBUF_INIT;
+	char path[64], *line, *save;
+	int err;
+
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/maps", t->pid, t->proc_tid);
+	err = fs__read(path, &sb);
+	for (line = strtok_r(sb.s, "\n", &save); !err && line; line = strtok_r(NULL, "\n", &save)) {
+		unsigned long long start, end, offset, ino;
+		unsigned int dev_major, dev_minor;
+		struct target_map *m;
+		char perms[5];
+
+		if (sscanf(line, "%llx-%llx %4s %llx %x:%x %llu", &start, &end, perms, &offset,
+			   &dev_major, &dev_minor, &ino) != 7)
+			continue;
+		if (perms[2] != 'x' || ino != t->exe_ino ||
+		    makedev(dev_major, dev_minor) != t->exe_dev)
+			continue;
+		m = vec__push(&found);
+		if (!m)
+			err = -ENOMEM;
+		else
+			*m = (struct target_map){ .start = start, .end = end, .offset = offset };
+	}
+	strbuf__free(&sb);
+	if (err) {
+		vec__free(&found);
+		return err;
+	}
+	*maps = found.data;
+	*cnt = found.cnt;
+	return 0;
+}
+
+uint64_t target__address(const struct target_map *maps, size_t cnt, uint64_t offset)
+{
+	for (size_t i = 0; i < cnt; i++)
+		if (offset >= maps[i].offset &&
+		    offset - maps[i].offset < maps[i].end - maps[i].start)
+			return maps[i].start + (offset - maps[i].offset);
+	return 0;
+}
+
+int target__open_mem(const struct target *t)
+{
+	char path[64];
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/mem", t->pid, t->proc_tid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	return fd < 0 ? -errno : fd;
+}

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The traced process: who it is, what it runs, where that is mapped. Knows nothing of symbols or
+ * probes. A pid may be reused: the pidfd and the start time say whether it is still the same one.
+ */
+#ifndef TARGET_PROCESS_H
+#define TARGET_PROCESS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct target {
+	int pid;      /* as seen here: the thread group */
+	int ns_pid;   /* in its own pid namespace */
+	int proc_tid; /* a living thread: /proc/PID/task/TID works after the main thread's exit */
+	bool leader_gone;
+	int pidfd;
+	char comm[64];
+	char *exe;	/* what the link says: may end in " (deleted)" */
+	char *exe_path; /* a path that opens that very file: /proc/PID/task/TID/exe */
+	int exe_fd;
+	dev_t exe_dev; /* as /proc/PID/maps shows it */
+	ino_t exe_ino;
+	uint64_t start_ticks; /* since boot */
+	uint64_t start_unix_ns;
+};
+
+/*
+ * Opens the process. 0, or -errno with one line in *reason (malloc'd): -ESRCH no such process, a
+ * zombie, or a kernel thread; -EACCES/-EPERM no right to look into it.
+ */
+int target__open(int pid, struct target *t, char **reason);
+void target__close(struct target *t);
+
+/* Whether the process still runs (a zombie does not). */
+bool target__alive(const struct target *t);
+
+/* Where a byte of the executable's file is mapped executable now; 0: nowhere. */
+struct target_map {
+	uint64_t start, end, offset;
+};
+int target__exe_maps(const struct target *t, struct target_map **maps, size_t *cnt);
+uint64_t target__address(const struct target_map *maps, size_t cnt, uint64_t offset);
+
+/* A file descriptor of its memory, for reading. -errno when that is not allowed. */
+int target__open_mem(const struct target *t);
+
+#endif

@@ -1,0 +1,480 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "trace.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <math.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+#include "attach/breaker.h"
+#include "attach/features.h"
+#include "attach/tracer.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/strbuf.h"
+#include "base/vec.h"
+#include "collect/collect.h"
+#include "export/export.h"
+#include "options.h"
+#include "plan/list.h"
+#include "plan/plan.h"
+#include "target/process.h"
+#include "ui/live.h"
+#include "ui/report.h"
+
+#define DEFAULT_DRAW_NS NS_PER_SEC
+#define DEFAULT_WRITE_NS (10 * NS_PER_SEC)
+#define PROGRESS_NS (NS_PER_SEC / 5)
+
+struct run {
+	const struct options *opts;
+	uint64_t begin_ns;
+	struct features features;
+	struct target target;
+	bool target_open;
+	struct plan *plan;
+	struct tracer *tracer;
+	struct collector *collector;
+	VEC(struct export_dest) dests;
+	char *default_output;
+	bool data_on_stdout; /* the report makes way: it goes to stderr */
+	struct live *live;
+	int signal_fd, timer_fd;
+	uint64_t start_ns, stop_ns; /* stop 0: no limit */
+	uint64_t next_draw_ns, next_write_ns, draw_ns, write_ns;
+	struct snapshot *last; /* of the last drawing */
+	bool write_failed;
+};
+
+/* Says it and frees the words. */
+static int say(int code, char *reason, const char *fallback)
+{
+	log_error("%s", reason ? reason : fallback);
+	free(reason);
+	return code;
+}
+
+/* ---- before attaching ---- */
+
+static int code_of(int err)
+{
+	switch (err) {
+	case -ESRCH:
+		return CODE_NO_PROCESS;
+	case -EPERM:
+	case -EACCES:
+		return CODE_NOT_ALLOWED;
+	default:
+		return CODE_FAILED;
+	}
+}
+
+static int make_plan(const struct options *o, int fd, const char *exe, struct plan **out)
+{
+	struct plan_request req = {
+		.crates = o->crates.data,
+		.crate_cnt = o->crates.cnt,
+		.functions = o->functions.data,
+		.function_cnt = o->functions.cnt,
+		.excludes = o->excludes.data,
+		.exclude_cnt = o->excludes.cnt,
+		.profile = o->profile,
+		.exe_name = exe,
+		.exit = o->exit,
+	};
+	char *reason = NULL;
+	int err = plan__new(fd, &req, out, &reason);
+
+	if (err)
+		return say(err == -ENOENT || err == -EINVAL ? CODE_USAGE : CODE_FAILED, reason,
+			   strerror(-err));
+	return CODE_OK;
+}
+
+/* Where the file goes must be known to work before anything is attached. */
+static int check_writable(const struct export_dest *d)
+{
+	struct strbuf dir = STRBUF_INIT;
+	const char *slash = strrchr(d->path, '/');
+	int err = 0;
+
+	if (!strcmp(d->path, "-"))
+		return 0;
+	if (slash)
+		strbuf__add(&dir, d->path, slash == d->path ? 1 : (size_t)(slash - d->path));
+	else
+		strbuf__addc(&dir, '.');
+	if (access(d->path, F_OK) == 0 ? access(d->path, W_OK) : access(dir.s, W_OK))
+		err = -errno;
+	strbuf__free(&dir);
+	return err;
+}
+
+static int add_output(struct run *r, const char *spec)
+{
+	struct strbuf reason = STRBUF_INIT;
+	struct export_dest *d = vec__push(&r->dests);
+	int err;
+
+	if (!d)
+		return say(CODE_FAILED, NULL, "out of memory");
+	err = export__find(spec, d, &reason);
+	if (err) {
+		log_error("%s", reason.s);
+		strbuf__free(&reason);
+		return CODE_USAGE;
+	}
+	err = check_writable(d);
+	if (err) {
+		log_error("cannot write '%s': %s", d->path, strerror(-err));
+		return CODE_FAILED;
+	}
+	r->data_on_stdout |= !strcmp(d->path, "-");
+	return CODE_OK;
+}
+
+static int open_outputs(struct run *r)
+{
+	char comm[sizeof(r->target.comm)];
+	int code = CODE_OK;
+
+	for (size_t i = 0; i < r->opts->outputs.cnt && !code; i++)
+		code = add_output(r, r->opts->outputs.data[i]);
+	if (code || r->opts->outputs.cnt)
+		return code;
+	strcpy(comm, r->target.comm);
+	for (char *p = comm; *p; p++)
+		if (*p == '/' || (unsigned char)*p < ' ')
+			*p = '_';
+	if (asprintf(&r->default_output, "json:./roletrace-%s-%d.json", comm, r->target.pid) < 0)
+		return say(CODE_FAILED, NULL, "out of memory");
+	return add_output(r, r->default_output);
+}
+
+static int attach(struct run *r)
+{
+	const struct options *o = r->opts;
+	struct tracer_opts to = { .raw = o->raw, .empty = o->empty_programs, .budget = o->budget };
+	struct collector_opts co = {
+		.version = VERSION,
+		.kernel = r->features.kernel,
+		.exit_mode = r->plan->exit == PLAN_EXIT_URETPROBE ? "uretprobe" : "sites",
+		.budget = o->budget,
+	};
+	char *reason = NULL;
+	int err;
+
+	if (r->plan->exit == PLAN_EXIT_URETPROBE)
+		log_warn("--exit uretprobe: a panic that unwinds through a traced function will "
+			 "kill the "
+			 "target");
+	err = tracer__new(r->plan, &r->target, &to, &r->tracer, &reason);
+	if (err)
+		return say(code_of(err), reason, strerror(-err));
+	r->collector = collector__new(r->plan, &r->target, r->tracer, &co);
+	if (!r->collector)
+		return say(CODE_FAILED, NULL, strerror(errno));
+	return CODE_OK;
+}
+
+static int prepare(struct run *r)
+{
+	const struct options *o = r->opts;
+	const struct feature *missing;
+	char *reason = NULL;
+	int err, code;
+
+	features__probe(&r->features);
+	missing = features__missing(&r->features);
+	if (missing) {
+		log_error("this machine or these rights do not allow tracing: %s: %s",
+			  missing->name, missing->detail);
+		return CODE_NOT_ALLOWED;
+	}
+	err = target__open(o->pid, &r->target, &reason);
+	if (err)
+		return say(code_of(err), reason, strerror(-err));
+	r->target_open = true;
+	code = open_outputs(r);
+	if (code)
+		return code;
+	if (o->no_functions) {
+		r->plan = calloc(1, sizeof(*r->plan));
+		if (!r->plan)
+			return say(CODE_FAILED, NULL, "out of memory");
+		r->plan->exit = PLAN_EXIT_SITES;
+	} else {
+		code = make_plan(o, r->target.exe_fd, r->target.exe, &r->plan);
+		if (code)
+			return code;
+	}
+	if (r->plan->hint)
+		log_info("%s", r->plan->hint);
+	return attach(r);
+}
+
+/* ---- while attached ---- */
+
+static int write_outputs(struct run *r, const struct snapshot *s)
+{
+	int code = CODE_OK;
+
+	for (size_t i = 0; i < r->dests.cnt; i++) {
+		int err = export__write(&r->dests.data[i], s);
+
+		if (!err)
+			continue;
+		/* once is enough while it goes on; the end says it again */
+		if (!r->write_failed || s->window.settled)
+			log_error("cannot write '%s': %s", r->dests.data[i].path, strerror(-err));
+		r->write_failed = true;
+		code = CODE_FAILED;
+	}
+	if (!code)
+		r->write_failed = false;
+	return code;
+}
+
+static bool draws_live(const struct run *r)
+{
+	return !r->stop_ns && !r->data_on_stdout && isatty(STDOUT_FILENO);
+}
+
+static void draw(struct run *r, const struct snapshot *s, uint64_t now)
+{
+	if (r->stop_ns)
+		live__progress(r->live, stderr, now - r->start_ns, r->stop_ns - r->start_ns,
+			       snapshot__calls(s), s->overhead.cpu_ratio);
+	else
+		live__draw(r->live, s, r->last, stdout);
+}
+
+static void on_tick(struct run *r)
+{
+	uint64_t now = clock__mono_ns();
+	bool draw_now = now >= r->next_draw_ns && (r->stop_ns || draws_live(r));
+	bool write_now = now >= r->next_write_ns;
+	struct snapshot *s;
+	int err;
+
+	tracer__tick(r->tracer, now);
+	if (!draw_now && !write_now)
+		return;
+	err = collector__snapshot(r->collector, &s);
+	if (err) {
+		log_warn("collect: failed to read the counters: %s", strerror(-err));
+		return;
+	}
+	if (write_now) {
+		bool stdout_too = r->data_on_stdout;
+
+		/* a stream gets one document, at the end */
+		if (!stdout_too)
+			write_outputs(r, s);
+		r->next_write_ns = now + r->write_ns;
+	}
+	if (draw_now) {
+		draw(r, s, now);
+		r->next_draw_ns = now + r->draw_ns;
+	}
+	snapshot__free(r->last);
+	r->last = s;
+}
+
+static int open_events(struct run *r)
+{
+	sigset_t set;
+
+	r->signal_fd = r->timer_fd = -1;
+	sigemptyset(&set);
+	sigaddset(&set, SIGINT);
+	sigaddset(&set, SIGTERM);
+	sigaddset(&set, SIGHUP);
+	sigprocmask(SIG_BLOCK, &set, NULL);
+	signal(SIGPIPE, SIG_IGN);
+	r->signal_fd = signalfd(-1, &set, SFD_CLOEXEC);
+	r->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+	return r->signal_fd < 0 || r->timer_fd < 0 ? say(CODE_FAILED, NULL, strerror(errno))
+						   : CODE_OK;
+}
+
+static uint64_t seconds_or(double s, uint64_t otherwise_ns)
+{
+	return s > 0 ? (uint64_t)llround(s * 1e9) : otherwise_ns;
+}
+
+static void start(struct run *r)
+{
+	uint64_t tick_ns = BREAKER_INTERVAL_NS;
+	struct itimerspec it = {};
+
+	r->draw_ns = seconds_or(r->opts->interval_s, DEFAULT_DRAW_NS);
+	r->write_ns = seconds_or(r->opts->interval_s, DEFAULT_WRITE_NS);
+	if (r->opts->duration_s > 0 && r->draw_ns > PROGRESS_NS)
+		r->draw_ns = PROGRESS_NS;
+	if (r->opts->interval_s > 0 && r->write_ns < tick_ns)
+		tick_ns = r->write_ns;
+	it.it_value.tv_nsec = it.it_interval.tv_nsec = (long)tick_ns;
+	timerfd_settime(r->timer_fd, 0, &it, NULL);
+
+	collector__start(r->collector);
+	r->start_ns = clock__mono_ns();
+	r->next_draw_ns = r->start_ns + r->draw_ns;
+	r->next_write_ns = r->start_ns + r->write_ns;
+	if (r->opts->duration_s > 0)
+		r->stop_ns = r->start_ns + seconds_or(r->opts->duration_s, 0);
+	log_info("attached to %d (%s): %u functions, %zu probes, %llu ms", r->target.pid,
+		 r->target.comm, tracer__fn_cnt(r->tracer), tracer__probe_cnt(r->tracer),
+		 (unsigned long long)((r->start_ns - r->begin_ns) / NS_PER_MS));
+}
+
+/* Until a signal, the target's end, or the time is up. */
+static void loop(struct run *r)
+{
+	struct pollfd fds[] = {
+		{ .fd = r->signal_fd, .events = POLLIN },
+		{ .fd = r->target.pidfd, .events = POLLIN },
+		{ .fd = r->timer_fd, .events = POLLIN },
+	};
+	uint64_t ticks;
+
+	for (;;) {
+		uint64_t now = clock__mono_ns();
+		int wait_ms = -1;
+
+		if (r->stop_ns) {
+			if (now >= r->stop_ns)
+				return;
+			wait_ms = (int)((r->stop_ns - now + NS_PER_MS - 1) / NS_PER_MS);
+		}
+		if (poll(fds, 3, wait_ms) < 0 && errno != EINTR)
+			return;
+		if (fds[0].revents)
+			return;
+		if (fds[1].revents || tracer__exec_seen(r->tracer)) {
+			collector__stop(r->collector);
+			collector__target_ended(r->collector);
+			return;
+		}
+		if (fds[2].revents && read(r->timer_fd, &ticks, sizeof(ticks)) == sizeof(ticks))
+			on_tick(r);
+	}
+}
+
+/* Shut, settle, and let go of the target before the slow work of writing. */
+static int finish(struct run *r)
+{
+	struct report_opts ro = { .colour = isatty(STDOUT_FILENO) && !getenv("NO_COLOR") };
+	FILE *report = r->data_on_stdout ? stderr : stdout;
+	struct snapshot *s;
+	int err, code;
+
+	collector__stop(r->collector);
+	err = collector__snapshot(r->collector, &s);
+	if (err)
+		return say(CODE_FAILED, NULL, strerror(-err));
+	collector__free(r->collector);
+	tracer__free(r->tracer);
+	r->collector = NULL;
+	r->tracer = NULL;
+	live__clear(r->live, r->stop_ns ? stderr : stdout);
+	code = write_outputs(r, s);
+	if (r->data_on_stdout)
+		ro.colour = false;
+	report__print(s, &ro, report);
+	fflush(report);
+	for (size_t i = 0; i < r->dests.cnt && !code; i++)
+		if (strcmp(r->dests.data[i].path, "-"))
+			log_info("wrote %s", r->dests.data[i].path);
+	snapshot__free(s);
+	return code;
+}
+
+int trace__run(const struct options *opts)
+{
+	struct run r = {
+		.opts = opts, .begin_ns = clock__mono_ns(), .signal_fd = -1, .timer_fd = -1
+	};
+	int code = open_events(&r);
+
+	code = code ?: prepare(&r);
+	if (!code && !(r.live = live__new(isatty(STDOUT_FILENO) && !getenv("NO_COLOR"))))
+		code = say(CODE_FAILED, NULL, "out of memory");
+	if (!code) {
+		start(&r);
+		loop(&r);
+		code = finish(&r);
+	}
+	collector__free(r.collector);
+	tracer__free(r.tracer);
+	live__free(r.live);
+	snapshot__free(r.last);
+	plan__free(r.plan);
+	if (r.target_open)
+		target__close(&r.target);
+	vec__free(&r.dests);
+	free(r.default_output);
+	if (r.signal_fd >= 0)
+		close(r.signal_fd);
+	if (r.timer_fd >= 0)
+		close(r.timer_fd);
+	return code;
+}
+
+/* ---- the other commands ---- */
+
+int trace__list(const struct options *opts)
+{
+	struct target target = { .pidfd = -1, .exe_fd = -1 };
+	const char *exe = opts->exe;
+	struct plan *plan = NULL;
+	char *reason = NULL;
+	int fd, code, err;
+
+	if (opts->pid) {
+		err = target__open(opts->pid, &target, &reason);
+		if (err)
+			return say(code_of(err), reason, strerror(-err));
+		exe = target.exe;
+		fd = target.exe_fd;
+	} else {
+		fd = open(exe, O_RDONLY | O_CLOEXEC);
+		if (fd < 0) {
+			log_error("cannot open '%s': %s", exe, strerror(errno));
+			return CODE_FAILED;
+		}
+	}
+	code = make_plan(opts, fd, exe, &plan);
+	if (!code)
+		plan__print(plan, stdout);
+	plan__free(plan);
+	if (opts->pid)
+		target__close(&target);
+	else
+		close(fd);
+	return code;
+}
+
+int trace__check(void)
+{
+	struct features f;
+	const struct feature *missing;
+
+	features__probe(&f);
+	features__print(&f, stdout);
+	missing = features__missing(&f);
+	if (!missing) {
+		printf("roletrace can trace here\n");
+		return CODE_OK;
+	}
+	printf("roletrace cannot trace here: %s\n", missing->name);
+	return CODE_NOT_ALLOWED;
+}
