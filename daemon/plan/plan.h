@@ -52,6 +52,8 @@ enum plan_refusal {
 	PLAN_ENTERED_MIDWAY,	/* its entry is also a loop head: an entry would count twice */
 	PLAN_IFUNC,		/* an IFUNC resolver, not the function */
 	PLAN_TOO_MANY,		/* beyond RT_MAX_FUNCTIONS */
+	PLAN_THUNK,		/* only a jump or a ret: entry and exit are one instruction */
+	PLAN_UNREACHED,		/* holds a way out that no path leads to: data, or a path was missed */
 	PLAN_REFUSED_BY_KERNEL, /* said no at attach time (set by attach/) */
 	PLAN_REFUSAL_CNT,
 };

@@ -96,7 +96,19 @@ struct snapshot {
 	const char *hint;    /* one line for the reader, or NULL */
 };
 
+/* An empty one on the heap, or NULL. snapshot__free frees what is marked owned, and s itself. */
+struct snapshot *snapshot__new(void);
 void snapshot__free(struct snapshot *s);
+
+/*
+ * What happened between two snapshots of one plan, prev the older (NULL: nothing before now, a
+ * copy). Counters, sums and histograms are differences; states stay those of now: in_flight,
+ * coverage, prices, floor, target, health, shed. So with prev's in_flight P of a settled function:
+ * P + calls == returned + unwound + in_flight. min and max of the interval are exact when it moved
+ * the extreme, else the bounds of its outermost buckets. A counter that went backwards counts as
+ * unmoved. NULL with errno: EINVAL not of one plan, ENOMEM.
+ */
+struct snapshot *snapshot__delta(const struct snapshot *now, const struct snapshot *prev);
 
 /*
  * The q-quantile (0..1) of a histogram in ns: linear within its bucket, clipped to [min, max].
@@ -107,6 +119,13 @@ uint64_t snapshot__mean_ns(const struct snapshot_fn *fn);
 /* total_ns over the time it was observed: 1.0 = one thread's whole time. */
 double snapshot__share(const struct snapshot *s, const struct snapshot_fn *fn);
 
+/* Whether durations mean anything: false for entry-only rows. */
+bool snapshot__timed(const struct snapshot_fn *fn);
+uint64_t snapshot__calls(const struct snapshot *s);
+/* An index of fns (to be freed), most total_ns first, then calls, then name. NULL: no memory. */
+uint32_t *snapshot__by_total(const struct snapshot *s);
+
+uint64_t hist__count(const struct snapshot_hist *h);
 /* Bounds of the bucket at a place, ns (lower is exclusive). Place 0 is (2^(-1/16), 1]. */
 double hist__lower_ns(uint32_t place);
 double hist__upper_ns(uint32_t place);

@@ -71,9 +71,8 @@ static long status_last_number(const char *status, const char *key)
 
 	if (!p)
 		return -1;
-	end = strchr(p, '\n');
-	if (!end)
-		end = p + strlen(p);
+	p += strlen(key);
+	end = strchrnul(p, '\n');
 	while (end > p && !isdigit((unsigned char)end[-1]))
 		end--;
 	while (end > p && isdigit((unsigned char)end[-1]))

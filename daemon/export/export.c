@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "export/export.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/fs.h"
+#include "base/strbuf.h"
+
+static const struct exporter *const exporters[] = { &export_json };
+
+#define EXPORTER_CNT (sizeof(exporters) / sizeof(exporters[0]))
+
+static const struct exporter *by_name(const char *name, size_t len)
+{
+	for (size_t i = 0; i < EXPORTER_CNT; i++)
+		if (strlen(exporters[i]->name) == len && !memcmp(exporters[i]->name, name, len))
+			return exporters[i];
+	return NULL;
+}
+
+/* The longest suffix wins: ".pb.gz" before ".gz". */
+static const struct exporter *by_suffix(const char *path)
+{
+	const struct exporter *found = NULL;
+	size_t len = strlen(path), best = 0;
+
+	for (size_t i = 0; i < EXPORTER_CNT; i++) {
+		size_t n = strlen(exporters[i]->suffix);
+
+		if (n > best && len > n && !strcmp(path + len - n, exporters[i]->suffix)) {
+			found = exporters[i];
+			best = n;
+		}
+	}
+	return found;
+}
+
+static int refuse(struct strbuf *reason)
+{
+	strbuf__adds(reason, " (formats:");
+	for (size_t i = 0; i < EXPORTER_CNT; i++)
+		strbuf__addf(reason, " %s", exporters[i]->name);
+	strbuf__addc(reason, ')');
+	return -EINVAL;
+}
+
+int export__find(const char *spec, struct export_dest *out, struct strbuf *reason)
+{
+	const char *colon = strchr(spec, ':');
+	size_t format_len = colon ? (size_t)(colon - spec) : 0;
+	const struct exporter *e;
+	const char *path = spec;
+
+	if (colon && !memchr(spec, '/', format_len)) {
+		path = colon + 1;
+		e = by_name(spec, format_len);
+		if (!e) {
+			strbuf__addf(reason, "unknown output format '%.*s' in '%s'",
+				     (int)format_len, spec, spec);
+			return refuse(reason);
+		}
+	} else {
+		e = by_suffix(path);
+		if (!e) {
+			strbuf__addf(reason,
+				     "'%s' has no suffix that tells a format; say FORMAT:%s", spec,
+				     spec);
+			return refuse(reason);
+		}
+	}
+	if (!*path) {
+		strbuf__addf(reason, "no file name in '%s'", spec);
+		return -EINVAL;
+	}
+	*out = (struct export_dest){ .exporter = e, .path = path };
+	return 0;
+}
+
+int export__write(const struct export_dest *dest, const struct snapshot *s)
+{
+	struct strbuf doc = STRBUF_INIT;
+	int err;
+
+	err = dest->exporter->render(s, &doc);
+	if (!err && doc.oom)
+		err = -ENOMEM;
+	if (!err && !strcmp(dest->path, "-"))
+		err = fs__write_all(STDOUT_FILENO, doc.s, doc.len);
+	else if (!err)
+		err = fs__write_atomic(dest->path, doc.s, doc.len);
+	strbuf__free(&doc);
+	return err;
+}

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Exporters: a snapshot in, one whole file out. A format is one file here and one row in the table
+ * of export.c; all it may know is the snapshot and base/.
+ */
+#ifndef EXPORT_EXPORT_H
+#define EXPORT_EXPORT_H
+
+struct snapshot;
+struct strbuf;
+
+struct exporter {
+	const char *name;   /* as in -o NAME:FILE */
+	const char *suffix; /* what a file's name ends in, the dot included */
+	/* Appends the document to out. 0 or -errno. */
+	int (*render)(const struct snapshot *s, struct strbuf *out);
+};
+
+struct export_dest {
+	const struct exporter *exporter;
+	const char *path; /* borrowed from the spec; "-" is standard output */
+};
+
+extern const struct exporter export_json;
+
+/*
+ * Parses "[FORMAT:]FILE": the format is named, or told by FILE's suffix. What comes before a colon
+ * is taken as a format unless it holds a slash; nothing is guessed. 0, or -EINVAL with one line in
+ * reason.
+ */
+int export__find(const char *spec, struct export_dest *out, struct strbuf *reason);
+
+/* Renders and replaces the file, atomically where it is a regular one. 0 or -errno; no message. */
+int export__write(const struct export_dest *dest, const struct snapshot *s);
+
+#endif

@@ -1,0 +1,516 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * Puts the plan together: the picked symbols become rows by name, their flow becomes sites, and
+ * what cannot be probed is written down with its reason.
+ */
+#include "plan/plan.h"
+
+#include <stdio.h>
+
+#include "base/strbuf.h"
+#include "base/vec.h"
+#include "plan/closure.h"
+#include "plan/flow.h"
+#include "plan/profile.h"
+#include "plan/select.h"
+#include "symbols/image.h"
+
+#define HARDLY_ANYTHING 3
+
+const char *plan_refusal_text(enum plan_refusal why)
+{
+	static const char *const text[PLAN_REFUSAL_CNT] = {
+		[PLAN_OK] = "probed",
+		[PLAN_NO_SIZE] = "symbol without a size",
+		[PLAN_NOT_CODE] = "not in an executable segment",
+		[PLAN_DATA_INSIDE] = "data inside, another symbol says",
+		[PLAN_UNDECODABLE] = "bytes that are no instruction",
+		[PLAN_BAD_BOUNDARY] = "a branch into the middle of an instruction",
+		[PLAN_UNPROBEABLE] = "the kernel refuses a probe on its instruction",
+		[PLAN_UNKNOWN_JUMP] = "a jump whose targets are unknown",
+		[PLAN_FALLS_THROUGH] = "runs on into what follows it",
+		[PLAN_ENTERED_MIDWAY] = "entered more than once per call, or midway",
+		[PLAN_IFUNC] = "an IFUNC resolver, not the function",
+		[PLAN_TOO_MANY] = "too many functions",
+		[PLAN_REFUSED_BY_KERNEL] = "refused by the kernel",
+		[PLAN_THUNK] = "only a jump: nothing to time",
+		[PLAN_UNREACHED] = "a way out that no path leads to",
+	};
+
+	return why < PLAN_REFUSAL_CNT && text[why] ? text[why] : "?";
+}
+
+/* All symbols of one address. */
+struct place {
+	const struct pick *best;
+	size_t first, cnt; /* picks */
+	uint64_t size;
+};
+
+struct build {
+	const struct image *img;
+	const struct selection *sel;
+	struct plan *plan;
+	VEC(struct place) places;
+	VEC(struct plan_fn) fns;
+	VEC(struct plan_site) sites;
+	VEC(struct plan_site) catches;
+	VEC(struct plan_skip) skipped;
+};
+
+/* Which of an address's symbols names it: the plainest, and always the same one. */
+static int by_niceness(const struct pick *x, const struct pick *y)
+{
+	size_t xl = strlen(x->name), yl = strlen(y->name);
+	int order;
+
+	if (!x->parts.tag_len != !y->parts.tag_len)
+		return x->parts.tag_len ? 1 : -1;
+	if ((x->sym->bind == SYMBOL_LOCAL) != (y->sym->bind == SYMBOL_LOCAL))
+		return x->sym->bind == SYMBOL_LOCAL ? 1 : -1;
+	if (xl != yl)
+		return xl < yl ? -1 : 1;
+	order = strcmp(x->name, y->name);
+	return order ? order : strcmp(x->mangled, y->mangled);
+}
+
+static int find_places(struct build *b)
+{
+	const struct selection *sel = b->sel;
+	struct place *p = NULL;
+
+	for (size_t i = 0; i < sel->pick_cnt; i++) {
+		const struct pick *pick = &sel->picks[i];
+
+		if (!p || p->best->sym->addr != pick->sym->addr) {
+			p = vec__push(&b->places);
+			if (!p)
+				return -ENOMEM;
+			*p = (struct place){ pick, i, 0, 0 };
+		}
+		if (by_niceness(pick, p->best) < 0)
+			p->best = pick;
+		if (pick->sym->size > p->size)
+			p->size = pick->sym->size;
+		p->cnt++;
+	}
+	return 0;
+}
+
+/* Whether functions of one name at several addresses are different functions. */
+static bool tells_apart(const struct pick *x)
+{
+	/* generic instances and a codegen unit's copies are one function; closures of one parent
+	 * are several, and a legacy name does not count them */
+	return x->parts.lang != NAME_RUST || (x->parts.hash && closure__is_named(x->name));
+}
+
+static int compare_identity(const struct pick *x, const struct pick *y)
+{
+	int order = strcmp(x->name, y->name);
+
+	if (order || !tells_apart(x) || !tells_apart(y))
+		return order;
+	if (x->parts.lang == NAME_RUST && y->parts.lang == NAME_RUST)
+		return strncmp(x->parts.hash, y->parts.hash, 16);
+	return x->sym->addr < y->sym->addr ? -1 : x->sym->addr > y->sym->addr;
+}
+
+static int by_identity(const void *a, const void *b)
+{
+	const struct place *x = a, *y = b;
+	int order = compare_identity(x->best, y->best);
+
+	if (order)
+		return order;
+	return x->best->sym->addr < y->best->sym->addr ? -1 :
+							  x->best->sym->addr > y->best->sym->addr;
+}
+
+static int skip(struct build *b, const char *name, enum plan_refusal why)
+{
+	struct plan_skip *s = vec__push(&b->skipped);
+
+	if (!s || !(s->name = strdup(name)))
+		return -ENOMEM;
+	s->why = why;
+	return 0;
+}
+
+static const char *file_of(struct build *b, const struct place *p)
+{
+	const char *file = image__str(b->img, p->best->sym->file), *slash;
+
+	if (!p->best->sym->file)
+		return "";
+	slash = strrchr(file, '/');
+	return slash ? slash + 1 : file;
+}
+
+static uint32_t fold(uint64_t x)
+{
+	x ^= x >> 33;
+	x *= 0xff51afd7ed558ccdull;
+	return (uint32_t)(x >> 33);
+}
+
+/*
+ * A name that no other row has. Places [first, first + cnt) are this row's, [lo, hi) all that
+ * share the name.
+ */
+static char *unique_name(struct build *b, size_t lo, size_t hi, size_t first, size_t cnt)
+{
+	const struct place *all = b->places.data, *own = &all[first];
+	const struct pick *best = own->best;
+	struct strbuf sb = STRBUF_INIT;
+	bool same_file = false, same_full = false;
+	char *full = NULL;
+
+	strbuf__adds(&sb, best->name);
+	if (hi - lo == cnt)
+		return strbuf__take(&sb);
+	if (best->parts.lang == NAME_RUST) {
+		strbuf__addf(&sb, " #%.6s", best->parts.hash);
+		return strbuf__take(&sb);
+	}
+	if (best->parts.lang == NAME_CXX)
+		full = name__demangle_full(best->mangled, &best->parts);
+	for (size_t i = lo; i < hi; i++) {
+		char *other;
+
+		if (i >= first && i < first + cnt)
+			continue;
+		same_file |= !strcmp(file_of(b, &all[i]), file_of(b, own));
+		other = full ? name__demangle_full(all[i].best->mangled, &all[i].best->parts) : NULL;
+		same_full |= other && !strcmp(other, full);
+		free(other);
+	}
+	if (full && !same_full) {
+		strbuf__reset(&sb);
+		strbuf__adds(&sb, full);
+	} else if (*file_of(b, own) && !same_file) {
+		strbuf__addf(&sb, " (%s)", file_of(b, own));
+	} else if (*file_of(b, own)) {
+		strbuf__addf(&sb, " (%s #%04x)", file_of(b, own), fold(best->sym->addr) & 0xffff);
+	} else {
+		strbuf__addf(&sb, " #%04x", fold(best->sym->addr) & 0xffff);
+	}
+	free(full);
+	return strbuf__take(&sb);
+}
+
+static int add_alias(struct plan_fn *fn, const char *mangled)
+{
+	char **list;
+
+	if (!strcmp(mangled, fn->symbol))
+		return 0;
+	for (size_t i = 0; i < fn->alias_cnt; i++)
+		if (!strcmp(fn->aliases[i], mangled))
+			return 0;
+	list = realloc(fn->aliases, (fn->alias_cnt + 1) * sizeof(*list));
+	if (!list)
+		return -ENOMEM;
+	fn->aliases = list;
+	list[fn->alias_cnt] = strdup(mangled);
+	return list[fn->alias_cnt] ? (int)(fn->alias_cnt++, 0) : -ENOMEM;
+}
+
+/* Every symbol of the address, whether it was picked or not. */
+static int add_aliases(struct build *b, struct plan_fn *fn, const struct place *p)
+{
+	size_t cnt, i = image__lower_bound(b->img, p->best->sym->addr);
+	const struct symbol *syms = image__symbols(b->img, &cnt);
+	int err = 0;
+
+	for (; i < cnt && syms[i].addr == p->best->sym->addr && !err; i++)
+		if (syms[i].type >= SYMBOL_FUNC)
+			err = add_alias(fn, image__str(b->img, syms[i].name));
+	return err;
+}
+
+static int add_site(struct build *b, const struct flow_site *from, enum rt_site_kind kind)
+{
+	struct plan_site *site = vec__push(&b->sites);
+
+	if (!site)
+		return -ENOMEM;
+	*site = (struct plan_site){
+		.vaddr = from->vaddr,
+		.fn = (uint32_t)b->fns.cnt - 1,
+		.kind = kind,
+		.insn = from->insn,
+		.cond = from->cond,
+		.sp_words = from->sp_words,
+	};
+	image__code_offset(b->img, from->vaddr, &site->offset);
+	return 0;
+}
+
+static bool is_entry(const struct plan_site *s)
+{
+	return s->kind == RT_SITE_ENTRY;
+}
+
+/* One row's sites in their order: entries, then exits. */
+static int add_sites(struct build *b, struct plan_fn *fn, const struct flow *flows, size_t cnt)
+{
+	bool uret = b->plan->exit == PLAN_EXIT_URETPROBE;
+	int err = 0;
+
+	for (size_t i = 0; i < cnt && !err; i++)
+		if (!flows[i].why)
+			err = add_site(b, uret ? &flows[i].first : &flows[i].entry, RT_SITE_ENTRY);
+	for (size_t i = 0; i < cnt && !uret && !err; i++)
+		for (size_t x = 0; x < flows[i].exit_cnt && !flows[i].why && !err; x++)
+			err = add_site(b, &flows[i].exits[x], flows[i].exits[x].kind);
+	for (size_t i = b->sites.cnt; i-- && b->sites.data[i].fn == b->fns.cnt - 1;) {
+		const struct plan_site *s = &b->sites.data[i];
+
+		fn->entry_sites += is_entry(s);
+		fn->exit_sites += !is_entry(s);
+		if (is_entry(s) && s->insn > fn->entry_insn)
+			fn->entry_insn = s->insn;
+		if (!is_entry(s) && s->insn > fn->exit_insn)
+			fn->exit_insn = s->insn;
+	}
+	fn->addresses = fn->entry_sites;
+	fn->never_returns = !uret && !fn->exit_sites;
+	return err;
+}
+
+/* What a return probe does not care about. */
+static void pardon(struct build *b, struct flow *flow)
+{
+	if (b->plan->exit == PLAN_EXIT_URETPROBE &&
+	    (flow->why == PLAN_THUNK || flow->why == PLAN_UNKNOWN_JUMP ||
+	     flow->why == PLAN_UNREACHED || flow->why == PLAN_FALLS_THROUGH) &&
+	    flow->first.vaddr)
+		flow->why = PLAN_OK;
+}
+
+static int add_fn(struct build *b, char *name, const struct place *places, struct flow *flows,
+		  size_t cnt, bool async)
+{
+	struct plan_fn *fn = vec__push(&b->fns);
+	int err = 0;
+
+	if (!fn) {
+		free(name);
+		return -ENOMEM;
+	}
+	fn->name = name;
+	fn->kind = async ? PLAN_ASYNC : PLAN_FN;
+	fn->symbol = strdup(places->best->mangled);
+	fn->crate = strdup(places->best->crate);
+	if (!fn->symbol || !fn->crate)
+		return -ENOMEM;
+	for (size_t i = 0; i < cnt && !err; i++)
+		if (!flows[i].why)
+			err = add_aliases(b, fn, &places[i]);
+	return err ? err : add_sites(b, fn, flows, cnt);
+}
+
+/* A row: functions at cnt places that are one by name. Takes the name over. */
+static int add_row(struct build *b, char *name, const struct place *places, size_t cnt)
+{
+	struct flow *flows = calloc(cnt, sizeof(*flows));
+	bool closure = closure__is_named(places->best->name), async = false, event = false;
+	struct closure_state state;
+	size_t good = 0;
+	int err = name && flows ? 0 : -ENOMEM;
+
+	for (size_t i = 0; i < cnt && !err; i++) {
+		err = flow__analyse(b->img, places[i].best->sym, places[i].size, &flows[i]);
+		pardon(b, &flows[i]);
+		if (err || flows[i].why)
+			continue;
+		event |= closure && closure__is_event(b->img, &flows[i]);
+		async |= closure && closure__is_coroutine(b->img, &flows[i], &state);
+		good++;
+	}
+	for (size_t i = 0; i < cnt && !err && !event; i++)
+		if (flows[i].why)
+			err = skip(b, name, flows[i].why);
+	if (!err && good && !event && b->fns.cnt >= RT_MAX_FUNCTIONS)
+		err = skip(b, name, PLAN_TOO_MANY);
+	else if (!err && good && !event) {
+		err = add_fn(b, name, places, flows, cnt, async);
+		name = NULL;
+	}
+	for (size_t i = 0; i < cnt && flows; i++)
+		flow__free(&flows[i]);
+	free(flows);
+	free(name);
+	return err;
+}
+
+static int add_rows(struct build *b)
+{
+	const struct place *p = b->places.data;
+	size_t lo = 0, hi, end;
+	int err = 0;
+
+	if (b->places.cnt)
+		qsort(b->places.data, b->places.cnt, sizeof(*p), by_identity);
+	for (; lo < b->places.cnt && !err; lo = hi) {
+		hi = lo + 1;
+		while (hi < b->places.cnt && !strcmp(p[hi].best->name, p[lo].best->name))
+			hi++;
+		for (size_t first = lo; first < hi && !err; first = end) {
+			end = first + 1;
+			while (end < hi && !compare_identity(p[first].best, p[end].best))
+				end++;
+			err = add_row(b, unique_name(b, lo, hi, first, end - first), &p[first],
+				      end - first);
+		}
+	}
+	return err;
+}
+
+static int add_catches(struct build *b)
+{
+	for (size_t i = 0; i < b->sel->catch_cnt; i++) {
+		const struct symbol *sym = b->sel->catches[i];
+		struct plan_site *site;
+		struct flow flow;
+		int err = flow__analyse(b->img, sym, sym->size, &flow);
+
+		site = err || flow.why ? NULL : vec__push(&b->catches);
+		if (!site && !flow.why)
+			err = -ENOMEM;
+		if (site) {
+			*site = (struct plan_site){ .vaddr = flow.entry.vaddr,
+						    .kind = RT_SITE_CATCH,
+						    .insn = flow.entry.insn,
+						    .sp_words = flow.entry.sp_words };
+			image__code_offset(b->img, site->vaddr, &site->offset);
+		}
+		flow__free(&flow);
+		if (err)
+			return err;
+	}
+	return 0;
+}
+
+static int make_hint(struct build *b)
+{
+	const struct selection *sel = b->sel;
+	struct plan *plan = b->plan;
+	struct strbuf sb = STRBUF_INIT;
+
+	if (plan->no_symbols)
+		strbuf__adds(&sb, "no symbols in the file (stripped): its functions have no names");
+	else if (sel->by_default && !sel->top_crates)
+		strbuf__adds(&sb, "no Rust crates in the file: choose functions with --function");
+	else if (sel->by_default && plan->fn_cnt < HARDLY_ANYTHING)
+		strbuf__addf(&sb, "the default (%s) finds %zu functions; crates with the most, for "
+				  "--crate: %s",
+			     sel->main_crate ? sel->main_crate : "the crate of main", plan->fn_cnt,
+			     sel->top_crates);
+	if (sb.oom)
+		return -ENOMEM;
+	if (sb.len)
+		plan->hint = strbuf__take(&sb);
+	return 0;
+}
+
+static int build(struct build *b)
+{
+	int err = find_places(b);
+
+	if (!err)
+		err = add_rows(b);
+	if (!err)
+		err = add_catches(b);
+	b->plan->fns = b->fns.data;
+	b->plan->fn_cnt = b->fns.cnt;
+	b->plan->sites = b->sites.data;
+	b->plan->site_cnt = b->sites.cnt;
+	b->plan->catches = b->catches.data;
+	b->plan->catch_cnt = b->catches.cnt;
+	b->plan->skipped = b->skipped.data;
+	b->plan->skip_cnt = b->skipped.cnt;
+	vec__free(&b->places);
+	return err ? err : make_hint(b);
+}
+
+static char *copy_of(const char *s, int *err)
+{
+	char *copy = s ? strdup(s) : NULL;
+
+	if (s && !copy)
+		*err = -ENOMEM;
+	return copy;
+}
+
+int plan__new(int fd, const struct plan_request *req, struct plan **out, char **reason)
+{
+	struct plan *plan = calloc(1, sizeof(*plan));
+	struct selection sel = { 0 };
+	struct profile *profile = NULL;
+	struct image *img = NULL;
+	int err = plan ? 0 : -ENOMEM;
+
+	*reason = NULL;
+	if (!err)
+		err = image__open(fd, &img, reason);
+	if (!err)
+		err = profile__load(req->profile, req->profile_dir, req->exe_name, &profile, reason);
+	if (!err)
+		err = select__run(img, req, profile, &sel, reason);
+	if (!err) {
+		struct build b = { .img = img, .sel = &sel, .plan = plan };
+
+		plan->exit = req->exit == PLAN_EXIT_URETPROBE ? PLAN_EXIT_URETPROBE :
+								PLAN_EXIT_SITES;
+		plan->symbol_cnt = sel.symbol_cnt;
+		plan->no_symbols = !sel.symbol_cnt;
+		plan->build_id = copy_of(image__build_id(img), &err);
+		plan->profile = copy_of(profile ? profile->name : NULL, &err);
+		if (!err)
+			err = build(&b);
+	}
+	select__free(&sel);
+	profile__free(profile);
+	image__free(img);
+	if (err && !*reason)
+		*reason = strdup(strerror(-err));
+	if (err)
+		plan__free(plan);
+	else
+		*out = plan;
+	return err;
+}
+
+static void free_fn(struct plan_fn *fn)
+{
+	for (size_t i = 0; i < fn->alias_cnt; i++)
+		free(fn->aliases[i]);
+	free(fn->aliases);
+	free(fn->name);
+	free(fn->symbol);
+	free(fn->crate);
+	free(fn->file);
+}
+
+void plan__free(struct plan *plan)
+{
+	if (!plan)
+		return;
+	for (size_t i = 0; i < plan->fn_cnt; i++)
+		free_fn(&plan->fns[i]);
+	for (size_t i = 0; i < plan->skip_cnt; i++)
+		free(plan->skipped[i].name);
+	for (size_t i = 0; i < plan->inlined_cnt; i++)
+		free(plan->inlined_only[i]);
+	free(plan->fns);
+	free(plan->sites);
+	free(plan->catches);
+	free(plan->skipped);
+	free(plan->inlined_only);
+	free(plan->build_id);
+	free(plan->profile);
+	free(plan->hint);
+	free(plan);
+}

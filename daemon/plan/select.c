@@ -1,0 +1,510 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * Goes over a symbol table of some hundred thousand names in tens of milliseconds: the crate is
+ * read from the mangled name, and only what may be meant is demangled.
+ */
+#include "plan/select.h"
+
+#include <stdio.h>
+
+#include "base/strbuf.h"
+#include "base/vec.h"
+#include "plan/insn.h"
+#include "plan/profile.h"
+#include "symbols/image.h"
+
+#define NO_CRATE 0 /* index of "" */
+#define TOP_CRATES 5
+
+struct crate {
+	char *name;
+	size_t fn_cnt;
+	bool chosen;
+};
+
+struct candidate {
+	const struct symbol *sym;
+	const char *mangled;
+	struct name_parts parts;
+	uint32_t crate;
+};
+
+struct scan {
+	const struct image *img;
+	const struct plan_request *req;
+	const struct profile *profile;
+	struct selection *out;
+	VEC(struct crate) crates;
+	uint32_t *slots; /* open addressing: index into crates, + 1 */
+	size_t slot_cnt;
+	VEC(struct candidate) all;
+	VEC(struct pick) picks;
+	VEC(const struct symbol *) catches;
+	bool *matched; /* per --function: something had that name */
+};
+
+/* std and what is linked into it: nobody's own code. */
+static bool is_std(const char *crate)
+{
+	static const char *const names[] = { "std",	  "core",	   "alloc",
+					     "hashbrown", "addr2line",	   "gimli",
+					     "object",	  "rustc_demangle", "miniz_oxide",
+					     "adler2",	  "panic_unwind",  "compiler_builtins",
+					     "memchr",	  "__rustc" };
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
+		if (!strcmp(crate, names[i]))
+			return true;
+	return false;
+}
+
+/* Libraries whose names begin those of many programs that only use them. */
+static bool is_library(const char *crate)
+{
+	static const char *const names[] = {
+		"actix", "anyhow", "async", "axum",    "bytes",	  "chrono", "clap",  "crossbeam",
+		"diesel", "futures", "http", "hyper",  "json",	  "libc",   "log",   "mio",
+		"nom",	 "prost",  "quinn", "rand",    "rayon",	  "redis",  "regex", "reqwest",
+		"rustls", "serde", "sqlx",  "stratum", "syn",	  "time",   "tokio", "tonic",
+		"tower", "tracing", "url",  "uuid",    "warp",	  "web",    "x509",  "zmq",
+	};
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
+		if (!strcmp(crate, names[i]))
+			return true;
+	return is_std(crate);
+}
+
+static uint32_t hash_of(const char *s)
+{
+	uint32_t h = 2166136261u;
+
+	while (*s)
+		h = (h ^ (uint8_t)*s++) * 16777619u;
+	return h;
+}
+
+static int grow_slots(struct scan *s)
+{
+	size_t cnt = s->slot_cnt ? s->slot_cnt * 4 : 1024;
+	uint32_t *slots = calloc(cnt, sizeof(*slots));
+
+	if (!slots)
+		return -ENOMEM;
+	for (size_t i = 0; i < s->crates.cnt; i++) {
+		size_t at = hash_of(s->crates.data[i].name) & (cnt - 1);
+
+		while (slots[at])
+			at = (at + 1) & (cnt - 1);
+		slots[at] = (uint32_t)i + 1;
+	}
+	free(s->slots);
+	s->slots = slots;
+	s->slot_cnt = cnt;
+	return 0;
+}
+
+/* The number of a crate name; it is added when new. */
+static int crate_id(struct scan *s, const char *name, uint32_t *id)
+{
+	struct crate *crate;
+	size_t at;
+
+	if (s->crates.cnt * 2 >= s->slot_cnt && grow_slots(s))
+		return -ENOMEM;
+	at = hash_of(name) & (s->slot_cnt - 1);
+	while (s->slots[at]) {
+		*id = s->slots[at] - 1;
+		if (!strcmp(s->crates.data[*id].name, name))
+			return 0;
+		at = (at + 1) & (s->slot_cnt - 1);
+	}
+	crate = vec__push(&s->crates);
+	if (!crate || !(crate->name = strdup(name)))
+		return -ENOMEM;
+	*id = (uint32_t)s->crates.cnt - 1;
+	s->slots[at] = *id + 1;
+	return 0;
+}
+
+static int crate_of(struct scan *s, const char *mangled, const struct name_parts *parts,
+		    uint32_t *id)
+{
+	char buf[256], *name;
+	const char *crate = "";
+	size_t len;
+	int err;
+
+	if (name__crate_mangled(mangled, parts, buf, sizeof(buf)))
+		return crate_id(s, buf, id);
+	name = name__demangle(mangled, parts);
+	if (!name)
+		return -ENOMEM;
+	len = name__crate(name, &crate);
+	snprintf(buf, sizeof(buf), "%.*s", (int)(len < sizeof(buf) ? len : 0), crate);
+	err = crate_id(s, buf, id);
+	free(name);
+	return err;
+}
+
+static bool is_catch(const char *mangled, const struct name_parts *parts)
+{
+	char *name;
+	bool yes;
+
+	if (parts->lang != NAME_RUST || !strstr(mangled, "9panicking") ||
+	    !strstr(mangled, "7cleanup"))
+		return false;
+	name = name__demangle(mangled, parts);
+	yes = name && (!strcmp(name, "std::panicking::catch_unwind::cleanup") ||
+		       !strcmp(name, "std::panicking::try::cleanup"));
+	free(name);
+	return yes;
+}
+
+static int collect(struct scan *s)
+{
+	size_t cnt;
+	const struct symbol *syms = image__symbols(s->img, &cnt);
+	uint32_t id;
+	int err = crate_id(s, "", &id);
+
+	for (size_t i = 0; i < cnt && !err; i++) {
+		struct candidate *c, cand = { .sym = &syms[i] };
+
+		if (syms[i].type < SYMBOL_FUNC)
+			continue;
+		s->out->symbol_cnt++;
+		cand.mangled = image__str(s->img, syms[i].name);
+		name__split(cand.mangled, &cand.parts);
+		if (cand.parts.cold)
+			continue;
+		if (is_catch(cand.mangled, &cand.parts)) {
+			const struct symbol **slot = vec__push(&s->catches);
+
+			if (!slot)
+				return -ENOMEM;
+			*slot = &syms[i];
+			continue;
+		}
+		err = crate_of(s, cand.mangled, &cand.parts, &cand.crate);
+		c = err ? NULL : vec__push(&s->all);
+		if (!c)
+			return -ENOMEM;
+		*c = cand;
+		s->crates.data[cand.crate].fn_cnt++;
+	}
+	return err;
+}
+
+/* Whether C's main takes the address of a function. */
+static bool main_mentions(const struct image *img, uint64_t vaddr)
+{
+	size_t cnt, avail;
+	const struct symbol *syms = image__symbols(img, &cnt);
+
+	for (size_t i = 0; i < cnt; i++) {
+		const uint8_t *p;
+		struct insn in;
+
+		if (syms[i].type != SYMBOL_FUNC || strcmp(image__str(img, syms[i].name), "main"))
+			continue;
+		p = image__bytes(img, syms[i].addr, &avail);
+		for (uint64_t off = 0; p && off < syms[i].size && off < 256 && off < avail;) {
+			uint64_t value = 0;
+
+			if (!insn__decode(p + off, avail - off, syms[i].addr + off, &in))
+				break;
+			if (in.mem.base == INSN_RIP)
+				image__pointer(img, (uint64_t)in.mem.disp, &value);
+			if (in.mem.base == INSN_RIP &&
+			    ((uint64_t)in.mem.disp == vaddr || value == vaddr))
+				return true;
+			if (in.imm && (uint64_t)in.imm == vaddr)
+				return true;
+			off += in.len;
+		}
+	}
+	return false;
+}
+
+/* CRATE::main, and nothing else of that form */
+static bool is_main(const struct scan *s, const struct candidate *c)
+{
+	const char *crate = s->crates.data[c->crate].name;
+	size_t len = strlen(crate);
+	char *name;
+	bool yes;
+
+	if (c->crate == NO_CRATE || !strstr(c->mangled, "4main"))
+		return false;
+	name = name__demangle(c->mangled, &c->parts);
+	yes = name && !strncmp(name, crate, len) && !strcmp(name + len, "::main");
+	free(name);
+	return yes;
+}
+
+static int find_main_crate(struct scan *s)
+{
+	const struct candidate *best = NULL;
+
+	for (size_t i = 0; i < s->all.cnt; i++) {
+		const struct candidate *c = &s->all.data[i];
+
+		if (is_main(s, c) && (!best || main_mentions(s->img, c->sym->addr)))
+			best = c;
+	}
+	if (!best)
+		return 0;
+	s->out->main_crate = strdup(s->crates.data[best->crate].name);
+	return s->out->main_crate ? 0 : -ENOMEM;
+}
+
+/* The executable's name as a crate name. */
+static int crate_from_exe(struct scan *s)
+{
+	const char *base = s->req->exe_name ? strrchr(s->req->exe_name, '/') : NULL;
+	char *name;
+
+	base = base ? base + 1 : s->req->exe_name;
+	name = strdup(base ? base : "");
+	if (!name)
+		return -ENOMEM;
+	for (char *p = name; *p; p++)
+		if (*p == '-')
+			*p = '_';
+	for (size_t i = 1; i < s->crates.cnt; i++)
+		if (!strcmp(s->crates.data[i].name, name)) {
+			s->out->main_crate = name;
+			return 0;
+		}
+	free(name);
+	return 0;
+}
+
+static bool begins_with(const char *s, const char *stem)
+{
+	size_t len = strlen(stem);
+
+	return !strncmp(s, stem, len) && (!s[len] || s[len] == '_');
+}
+
+/* bin mini_redis_server, lib mini_redis: one package */
+static bool same_package(const char *crate, const char *main_crate)
+{
+	return begins_with(crate, main_crate) ||
+	       (begins_with(main_crate, crate) && !is_library(crate));
+}
+
+static bool matches_any(const char *const *globs, size_t cnt, const char *text)
+{
+	for (size_t i = 0; i < cnt; i++)
+		if (name__glob(globs[i], text))
+			return true;
+	return false;
+}
+
+static int nothing_matches(struct scan *s, const char *option, const char *glob, char **reason)
+{
+	struct strbuf sb = STRBUF_INIT;
+
+	strbuf__addf(&sb, "%s '%s' matches nothing", option, glob);
+	if (s->out->top_crates)
+		strbuf__addf(&sb, "; crates with the most functions: %s", s->out->top_crates);
+	*reason = strbuf__take(&sb);
+	return -ENOENT;
+}
+
+static int choose_asked(struct scan *s, char **reason)
+{
+	for (size_t g = 0; g < s->req->crate_cnt; g++) {
+		bool any = false;
+
+		for (size_t i = 1; i < s->crates.cnt; i++) {
+			struct crate *crate = &s->crates.data[i];
+
+			if (!name__glob(s->req->crates[g], crate->name))
+				continue;
+			any = crate->chosen = true;
+		}
+		if (!any)
+			return nothing_matches(s, "--crate", s->req->crates[g], reason);
+	}
+	return 0;
+}
+
+static int choose_default(struct scan *s)
+{
+	const struct profile *profile = s->profile;
+	int err = find_main_crate(s);
+
+	s->out->by_default = true;
+	if (!err && !s->out->main_crate)
+		err = crate_from_exe(s);
+	for (size_t i = 1; !err && i < s->crates.cnt; i++) {
+		struct crate *crate = &s->crates.data[i];
+
+		crate->chosen = s->out->main_crate && same_package(crate->name, s->out->main_crate);
+		if (profile && matches_any((const char *const *)profile->crates, profile->crate_cnt,
+					   crate->name))
+			crate->chosen = true;
+	}
+	return err;
+}
+
+static int by_count(const void *a, const void *b)
+{
+	const struct crate *const *x = a, *const *y = b;
+
+	if ((*x)->fn_cnt != (*y)->fn_cnt)
+		return (*x)->fn_cnt < (*y)->fn_cnt ? 1 : -1;
+	return strcmp((*x)->name, (*y)->name);
+}
+
+static int list_top_crates(struct scan *s)
+{
+	VEC(const struct crate *) top = { NULL, 0, 0 };
+	struct strbuf sb = STRBUF_INIT;
+
+	for (size_t i = 1; i < s->crates.cnt; i++)
+		if (!is_std(s->crates.data[i].name)) {
+			const struct crate **slot = vec__push(&top);
+
+			if (!slot)
+				break;
+			*slot = &s->crates.data[i];
+		}
+	if (top.cnt)
+		qsort(top.data, top.cnt, sizeof(*top.data), by_count);
+	for (size_t i = 0; i < top.cnt && i < TOP_CRATES; i++)
+		strbuf__addf(&sb, "%s%s (%zu)", i ? ", " : "", top.data[i]->name,
+			     top.data[i]->fn_cnt);
+	s->out->top_crates = top.cnt ? strbuf__take(&sb) : NULL;
+	strbuf__free(&sb);
+	vec__free(&top);
+	return 0;
+}
+
+/* What the compiler adds: not functions of their own. */
+static bool is_glue(const char *name)
+{
+	return !strncmp(name, "core::ptr::drop_in_place", 24) || strstr(name, "{shim:") ||
+	       strstr(name, "{{vtable.shim}}");
+}
+
+static bool may_match(const struct candidate *c, const char *glob)
+{
+	const char *needle;
+	size_t len;
+
+	if (c->parts.lang != NAME_RUST)
+		return true; /* cheap (C), or too many abbreviations to be sure (C++) */
+	len = name__glob_needle(glob, &needle);
+	return !len || memmem(c->mangled, c->parts.stem_len, needle, len);
+}
+
+static bool is_asked_for(struct scan *s, const struct candidate *c, char **name)
+{
+	bool any = false;
+
+	for (size_t i = 0; i < s->req->function_cnt; i++) {
+		if (!may_match(c, s->req->functions[i]))
+			continue;
+		if (!*name)
+			*name = name__demangle(c->mangled, &c->parts);
+		if (*name && name__glob(s->req->functions[i], *name))
+			any = s->matched[i] = true;
+	}
+	return any;
+}
+
+static bool is_excluded(struct scan *s, const char *name)
+{
+	if (matches_any(s->req->excludes, s->req->exclude_cnt, name))
+		return true;
+	return s->profile && matches_any((const char *const *)s->profile->excludes,
+					 s->profile->exclude_cnt, name);
+}
+
+static char *with_tag(char *name, const struct name_parts *parts)
+{
+	struct strbuf sb = STRBUF_INIT;
+
+	if (!name || !parts->tag_len)
+		return name;
+	strbuf__addf(&sb, "%s [%.*s]", name, (int)parts->tag_len, parts->tag);
+	free(name);
+	return strbuf__take(&sb);
+}
+
+static int pick(struct scan *s, const struct candidate *c)
+{
+	bool wanted = s->crates.data[c->crate].chosen;
+	struct pick *p;
+	char *name = NULL;
+
+	wanted |= is_asked_for(s, c, &name);
+	if (wanted && !name)
+		name = name__demangle(c->mangled, &c->parts);
+	if (!wanted || (name && (is_glue(name) || is_excluded(s, name)))) {
+		free(name);
+		return 0;
+	}
+	name = with_tag(name, &c->parts);
+	p = name ? vec__push(&s->picks) : NULL;
+	if (!p) {
+		free(name);
+		return -ENOMEM;
+	}
+	*p = (struct pick){ c->sym, c->mangled, c->parts, name,
+			    strdup(s->crates.data[c->crate].name) };
+	return p->crate ? 0 : -ENOMEM;
+}
+
+int select__run(const struct image *img, const struct plan_request *req,
+		const struct profile *profile, struct selection *out, char **reason)
+{
+	struct scan s = { .img = img, .req = req, .profile = profile, .out = out };
+	int err = 0;
+
+	memset(out, 0, sizeof(*out));
+	s.matched = calloc(req->function_cnt + 1, sizeof(*s.matched));
+	if (!s.matched)
+		err = -ENOMEM;
+	if (!err)
+		err = collect(&s);
+	if (!err)
+		err = list_top_crates(&s);
+	if (!err)
+		err = req->crate_cnt || req->function_cnt ? choose_asked(&s, reason) :
+							    choose_default(&s);
+	for (size_t i = 0; i < s.all.cnt && !err; i++)
+		err = pick(&s, &s.all.data[i]);
+	for (size_t i = 0; i < req->function_cnt && !err; i++)
+		if (!s.matched[i])
+			err = nothing_matches(&s, "--function", req->functions[i], reason);
+	out->picks = s.picks.data;
+	out->pick_cnt = s.picks.cnt;
+	out->catches = s.catches.data;
+	out->catch_cnt = s.catches.cnt;
+	for (size_t i = 0; i < s.crates.cnt; i++)
+		free(s.crates.data[i].name);
+	vec__free(&s.crates);
+	vec__free(&s.all);
+	free(s.slots);
+	free(s.matched);
+	return err;
+}
+
+void select__free(struct selection *sel)
+{
+	for (size_t i = 0; i < sel->pick_cnt; i++) {
+		free(sel->picks[i].name);
+		free(sel->picks[i].crate);
+	}
+	free(sel->picks);
+	free(sel->catches);
+	free(sel->main_crate);
+	free(sel->top_crates);
+	memset(sel, 0, sizeof(*sel));
+}

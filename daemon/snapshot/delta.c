@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The difference of two snapshots of one plan: rows are matched by their place in the plan, edges
+ * by caller and callee, losses by name.
+ */
+#include "snapshot/snapshot.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static uint64_t grown(uint64_t now, uint64_t prev)
+{
+	return now > prev ? now - prev : 0;
+}
+
+/* NULL with no elements is a fine copy; NULL with some is out of memory. */
+static void *copy_array(const void *data, size_t cnt, size_t elem_bytes, bool *oom)
+{
+	void *p;
+
+	if (!cnt)
+		return NULL;
+	p = malloc(cnt * elem_bytes);
+	if (p)
+		memcpy(p, data, cnt * elem_bytes);
+	else
+		*oom = true;
+	return p;
+}
+
+static uint64_t hist_at(const struct snapshot_hist *h, uint32_t place)
+{
+	if (!h->counts || place < h->first || place - h->first >= h->cnt)
+		return 0;
+	return h->counts[place - h->first];
+}
+
+static int hist_delta(const struct snapshot_hist *now, const struct snapshot_hist *prev,
+		      struct snapshot_hist *out)
+{
+	uint32_t lo, hi;
+
+	*out = (struct snapshot_hist){ .zero_cnt = grown(now->zero_cnt, prev->zero_cnt) };
+	if (!now->counts)
+		return 0;
+	lo = now->first;
+	hi = now->first + now->cnt;
+	while (lo < hi && hist_at(now, lo) <= hist_at(prev, lo))
+		lo++;
+	while (hi > lo && hist_at(now, hi - 1) <= hist_at(prev, hi - 1))
+		hi--;
+	if (lo == hi)
+		return 0;
+	out->counts = calloc(hi - lo, sizeof(*out->counts));
+	if (!out->counts)
+		return -ENOMEM;
+	out->first = lo;
+	out->cnt = hi - lo;
+	for (uint32_t p = lo; p < hi; p++)
+		out->counts[p - lo] = grown(hist_at(now, p), hist_at(prev, p));
+	return 0;
+}
+
+/* Bounds of what the interval's histogram holds; now's and prev's own extremes where tighter. */
+static void extremes_delta(const struct snapshot_fn *now, const struct snapshot_fn *prev,
+			   struct snapshot_fn *out)
+{
+	const struct snapshot_hist *h = &out->hist;
+	double low = 0, high = 0;
+
+	if (!out->returned)
+		out->min_ns = out->max_ns = 0;
+	if (!hist__count(h))
+		return;
+	if (h->cnt) {
+		low = h->zero_cnt ? 0 : ceil(hist__lower_ns(h->first));
+		high = floor(hist__upper_ns(h->first + h->cnt - 1));
+	}
+	if (prev->returned && now->max_ns <= prev->max_ns && high < (double)now->max_ns)
+		out->max_ns = (uint64_t)high;
+	if (prev->returned && now->min_ns >= prev->min_ns && low > (double)now->min_ns)
+		out->min_ns = (uint64_t)low;
+}
+
+static int fn_delta(const struct snapshot_fn *now, const struct snapshot_fn *prev,
+		    struct snapshot_fn *out)
+{
+	*out = *now;
+	out->observed_ns = grown(now->observed_ns, prev->observed_ns);
+	out->calls = grown(now->calls, prev->calls);
+	out->returned = grown(now->returned, prev->returned);
+	out->unwound = grown(now->unwound, prev->unwound);
+	out->untimed = grown(now->untimed, prev->untimed);
+	out->tail_exits = grown(now->tail_exits, prev->tail_exits);
+	out->sum_ns = grown(now->sum_ns, prev->sum_ns);
+	out->total_ns = grown(now->total_ns, prev->total_ns);
+	out->self_ns = grown(now->self_ns, prev->self_ns);
+	out->corrected_ns = grown(now->corrected_ns, prev->corrected_ns);
+	out->clamped = grown(now->clamped, prev->clamped);
+	out->hist_lost = grown(now->hist_lost, prev->hist_lost);
+	if (hist_delta(&now->hist, &prev->hist, &out->hist))
+		return -ENOMEM;
+	extremes_delta(now, prev, out);
+	return 0;
+}
+
+static int fns_delta(const struct snapshot *now, const struct snapshot *prev, struct snapshot *out)
+{
+	static const struct snapshot_fn none;
+	int err = 0;
+
+	out->fns = calloc(now->fn_cnt + 1, sizeof(*out->fns));
+	if (!out->fns)
+		return -ENOMEM;
+	out->fn_cnt = now->fn_cnt;
+	for (size_t i = 0; i < now->fn_cnt && !err; i++)
+		err = fn_delta(&now->fns[i], prev ? &prev->fns[i] : &none, &out->fns[i]);
+	return err;
+}
+
+static int by_pair(const void *a_, const void *b_)
+{
+	const struct snapshot_edge *a = a_, *b = b_;
+
+	if (a->caller != b->caller)
+		return a->caller < b->caller ? -1 : 1;
+	return a->callee < b->callee ? -1 : a->callee > b->callee;
+}
+
+static int by_edge_total(const void *a_, const void *b_)
+{
+	const struct snapshot_edge *a = a_, *b = b_;
+
+	if (a->total_ns != b->total_ns)
+		return a->total_ns < b->total_ns ? 1 : -1;
+	return by_pair(a, b);
+}
+
+static int edges_delta(const struct snapshot *now, const struct snapshot *prev,
+		       struct snapshot *out)
+{
+	struct snapshot_edge *old = NULL;
+	size_t old_cnt = prev ? prev->edge_cnt : 0;
+	bool oom = false;
+
+	out->edges = copy_array(now->edges, now->edge_cnt, sizeof(*now->edges), &oom);
+	old = copy_array(prev ? prev->edges : NULL, old_cnt, sizeof(*old), &oom);
+	if (oom) {
+		free(old);
+		return -ENOMEM;
+	}
+	if (old)
+		qsort(old, old_cnt, sizeof(*old), by_pair);
+	for (size_t i = 0; i < now->edge_cnt; i++) {
+		struct snapshot_edge e = now->edges[i];
+		const struct snapshot_edge *was =
+			old ? bsearch(&e, old, old_cnt, sizeof(e), by_pair) : NULL;
+
+		e.calls = grown(e.calls, was ? was->calls : 0);
+		e.total_ns = grown(e.total_ns, was ? was->total_ns : 0);
+		if (e.calls)
+			out->edges[out->edge_cnt++] = e;
+	}
+	if (out->edges)
+		qsort(out->edges, out->edge_cnt, sizeof(*out->edges), by_edge_total);
+	free(old);
+	return 0;
+}
+
+static int lost_delta(const struct snapshot *now, const struct snapshot *prev, struct snapshot *out)
+{
+	bool oom = false;
+
+	out->lost = copy_array(now->lost, now->lost_cnt, sizeof(*now->lost), &oom);
+	if (oom)
+		return -ENOMEM;
+	out->lost_cnt = now->lost_cnt;
+	for (size_t i = 0; prev && i < out->lost_cnt; i++)
+		for (size_t j = 0; j < prev->lost_cnt; j++)
+			if (!strcmp(out->lost[i].name, prev->lost[j].name))
+				out->lost[i].count = grown(out->lost[i].count, prev->lost[j].count);
+	return 0;
+}
+
+static int reasons_copy(const struct snapshot *now, struct snapshot *out)
+{
+	out->reasons = calloc(now->reason_cnt + 1, sizeof(*out->reasons));
+	if (!out->reasons)
+		return -ENOMEM;
+	for (; out->reason_cnt < now->reason_cnt; out->reason_cnt++) {
+		out->reasons[out->reason_cnt] = strdup(now->reasons[out->reason_cnt]);
+		if (!out->reasons[out->reason_cnt])
+			return -ENOMEM;
+	}
+	return 0;
+}
+
+static int states_copy(const struct snapshot *now, struct snapshot *out)
+{
+	bool oom = false;
+
+	out->overhead.shed = copy_array(now->overhead.shed, now->overhead.shed_cnt,
+					sizeof(*now->overhead.shed), &oom);
+	out->skipped = copy_array(now->skipped, now->skip_cnt, sizeof(*now->skipped), &oom);
+	return oom ? -ENOMEM : reasons_copy(now, out);
+}
+
+static void window_delta(const struct snapshot *now, const struct snapshot *prev,
+			 struct snapshot *out)
+{
+	double spent;
+
+	out->window.start_unix_ns = prev->window.end_unix_ns;
+	out->window.duration_ns = grown(now->window.duration_ns, prev->window.duration_ns);
+	out->overhead.hits = grown(now->overhead.hits, prev->overhead.hits);
+	out->overhead.corrected_ns = grown(now->overhead.corrected_ns, prev->overhead.corrected_ns);
+	out->overhead.clamped = grown(now->overhead.clamped, prev->overhead.clamped);
+	spent = now->overhead.cpu_ratio * (double)now->window.duration_ns -
+		prev->overhead.cpu_ratio * (double)prev->window.duration_ns;
+	out->overhead.cpu_ratio =
+		out->window.duration_ns && spent > 0 ? spent / (double)out->window.duration_ns : 0;
+}
+
+static bool same_plan(const struct snapshot *now, const struct snapshot *prev)
+{
+	if (now->fn_cnt != prev->fn_cnt)
+		return false;
+	for (size_t i = 0; i < now->fn_cnt; i++)
+		if (now->fns[i].name != prev->fns[i].name &&
+		    strcmp(now->fns[i].name, prev->fns[i].name) != 0)
+			return false;
+	return true;
+}
+
+struct snapshot *snapshot__delta(const struct snapshot *now, const struct snapshot *prev)
+{
+	struct snapshot *out;
+
+	if (prev && !same_plan(now, prev)) {
+		errno = EINVAL;
+		return NULL;
+	}
+	out = snapshot__new();
+	if (!out)
+		return NULL;
+	*out = *now;
+	out->reasons = NULL;
+	out->lost = NULL;
+	out->overhead.shed = NULL;
+	out->fns = NULL;
+	out->edges = NULL;
+	out->skipped = NULL;
+	out->reason_cnt = out->lost_cnt = out->fn_cnt = out->edge_cnt = 0;
+	if (prev)
+		window_delta(now, prev, out);
+	if (fns_delta(now, prev, out) || edges_delta(now, prev, out) ||
+	    lost_delta(now, prev, out) || states_copy(now, out)) {
+		snapshot__free(out);
+		errno = ENOMEM;
+		return NULL;
+	}
+	return out;
+}

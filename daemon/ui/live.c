@@ -1,0 +1,268 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Redrawing in place: the cursor rests on the line below the frame; a redraw goes up as many rows
+ * as the old frame takes, rewrites line by line (clearing each to its end, so nothing flickers)
+ * and clears what is left below. A frame is always lower than the screen, for rows that scrolled
+ * away cannot be reached. A terminal made narrower wraps the old lines (xterm cuts them instead:
+ * then a few rows above the frame are overwritten, once).
+ */
+#include "ui/live.h"
+
+#include <inttypes.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/strbuf.h"
+#include "base/utf8.h"
+#include "snapshot/snapshot.h"
+#include "ui/table.h"
+#include "ui/text.h"
+
+#define MAX_LINES 40
+#define MAX_FUNCTIONS 15
+
+struct live {
+	bool colour;
+	unsigned int line_columns[MAX_LINES]; /* of the frame on the screen */
+	unsigned int lines;
+	bool progress; /* a progress line is on the screen, the cursor in it */
+	unsigned int quarter;
+};
+
+struct live *live__new(bool colour)
+{
+	struct live *l = calloc(1, sizeof(*l));
+
+	if (l)
+		l->colour = colour;
+	return l;
+}
+
+void live__free(struct live *l)
+{
+	free(l);
+}
+
+static bool is_terminal(FILE *f)
+{
+	return fileno(f) >= 0 && isatty(fileno(f));
+}
+
+static bool takes_output(FILE *f)
+{
+	struct pollfd p = { .fd = fileno(f), .events = POLLOUT };
+
+	return poll(&p, 1, 0) == 1 && p.revents & POLLOUT;
+}
+
+static void put(FILE *f, struct strbuf *text)
+{
+	if (!text->oom)
+		fwrite(text->s, 1, text->len, f);
+	fflush(f);
+}
+
+/* ---- what the frame says ---- */
+
+static void headline(const struct snapshot *now, const struct snapshot *d, struct strbuf *out,
+		     bool colour)
+{
+	char rate[TEXT_CELL], cpu[TEXT_CELL];
+	uint64_t s = now->window.duration_ns / NS_PER_SEC, window_ns = d->window.duration_ns;
+	struct strbuf line = STRBUF_INIT;
+
+	text__count(rate,
+		    window_ns ? (uint64_t)((double)snapshot__calls(d) * 1e9 / (double)window_ns)
+			      : 0,
+		    9);
+	text__percent(cpu, d->overhead.cpu_ratio);
+	utf8__add_printable(&line, now->target.comm);
+	strbuf__addf(&line, " (pid %d)  %02" PRIu64 ":%02" PRIu64 ":%02" PRIu64, now->target.pid,
+		     s / 3600, s / 60 % 60, s % 60);
+	strbuf__addf(&line, "  %s calls/s  overhead %s", rate, cpu);
+	if (now->overhead.budget_ratio >= 0)
+		strbuf__addf(&line, " (budget %g%%)", now->overhead.budget_ratio * 100);
+	text__cell(out, line.s, 0, STYLE_BOLD, colour);
+	strbuf__addc(out, '\n');
+	strbuf__free(&line);
+}
+
+/* Since the start, not of the interval: a loss must not be overlooked because it is over. */
+static void trouble(const struct snapshot *now, struct strbuf *out, bool colour)
+{
+	struct strbuf line = STRBUF_INIT, safe = STRBUF_INIT;
+
+	for (size_t i = 0; i < now->lost_cnt; i++)
+		if (now->lost[i].count)
+			strbuf__addf(&line, "%s%s %" PRIu64,
+				     line.len ? ", " : "lost: ", now->lost[i].name,
+				     now->lost[i].count);
+	for (size_t i = 0; i < now->reason_cnt; i++)
+		strbuf__addf(&line, "%s%s", line.len ? "; " : "", now->reasons[i]);
+	utf8__add_printable(&safe, line.s);
+	if (line.len) {
+		text__cell(out, safe.s, 0, STYLE_WARM, colour);
+		strbuf__addc(out, '\n');
+	}
+	strbuf__free(&line);
+	strbuf__free(&safe);
+}
+
+static void functions(const struct snapshot *d, unsigned int width, unsigned int max,
+		      struct strbuf *out, bool colour)
+{
+	struct table t = { .colour = colour, .live = true };
+	uint32_t *order = snapshot__by_total(d);
+	char took[TEXT_CELL];
+	size_t n = 0;
+
+	for (size_t i = 0; order && i < d->fn_cnt && n < max; i++)
+		if (d->fns[order[i]].calls || d->fns[order[i]].returned)
+			order[n++] = order[i];
+	if (n) {
+		table__layout(&t, d, table_live_cols, width, order, n);
+		table__head(&t, "Function", out);
+		for (size_t i = 0; i < n; i++)
+			table__row(&t, &d->fns[order[i]], out);
+	} else {
+		text__duration(took, d->window.duration_ns);
+		strbuf__addf(out, "no traced function was called in the last %s\n", took);
+	}
+	free(order);
+}
+
+/* ---- how it gets on the screen ---- */
+
+static unsigned int rows_on_screen(const struct live *l, unsigned int columns, unsigned int height)
+{
+	unsigned int rows = 0;
+
+	for (unsigned int i = 0; i < l->lines; i++)
+		rows += l->line_columns[i] > columns ? (l->line_columns[i] + columns - 1) / columns
+						     : 1;
+	return rows < height ? rows : height - 1;
+}
+
+static void go_to_top(struct live *l, struct strbuf *out, unsigned int columns, unsigned int height)
+{
+	unsigned int up = rows_on_screen(l, columns, height);
+
+	strbuf__addc(out, '\r');
+	if (up)
+		strbuf__addf(out, "\x1b[%uA", up);
+}
+
+/* The visible columns of a line that text__clip made. */
+static unsigned int line_width(const char *s)
+{
+	unsigned int width = 0;
+	size_t len = strlen(s), n;
+
+	for (; len; s += n, len -= n) {
+		const char *m = *s == '\x1b' ? strchr(s, 'm') : NULL;
+
+		if (m)
+			n = (size_t)(m + 1 - s);
+		else
+			width += utf8__columns(utf8__decode(s, len, &n));
+	}
+	return width;
+}
+
+static void show(struct live *l, const struct strbuf *frame, FILE *tty)
+{
+	unsigned int columns = text__terminal_columns(tty), height = text__terminal_rows(tty);
+	struct strbuf out = STRBUF_INIT, line = STRBUF_INIT;
+	unsigned int lines = 0;
+	const char *end;
+
+	go_to_top(l, &out, columns, height);
+	for (const char *s = frame->s; *s && lines < MAX_LINES && lines + 1 < height; s = end + 1) {
+		end = strchr(s, '\n');
+		strbuf__reset(&line);
+		text__clip(&line, s, (size_t)(end - s), columns);
+		l->line_columns[lines++] = line_width(line.s);
+		strbuf__add(&out, line.s, line.len);
+		/* a full line leaves the cursor on its last column: clearing would eat that */
+		if (l->line_columns[lines - 1] < columns)
+			strbuf__adds(&out, "\x1b[K");
+		strbuf__addc(&out, '\n');
+	}
+	strbuf__adds(&out, "\x1b[J");
+	l->lines = lines;
+	put(tty, &out);
+	strbuf__free(&out);
+	strbuf__free(&line);
+}
+
+void live__draw(struct live *l, const struct snapshot *now, const struct snapshot *prev, FILE *tty)
+{
+	struct strbuf frame = STRBUF_INIT;
+	unsigned int height, max;
+	struct snapshot *d;
+
+	if (!is_terminal(tty) || !takes_output(tty))
+		return;
+	d = snapshot__delta(now, prev);
+	if (!d)
+		return;
+	height = text__terminal_rows(tty);
+	max = height > 6 ? height - 5 : 1;
+	headline(now, d, &frame, l->colour);
+	trouble(now, &frame, l->colour);
+	functions(d, text__terminal_columns(tty), max < MAX_FUNCTIONS ? max : MAX_FUNCTIONS, &frame,
+		  l->colour);
+	text__cell(&frame, "Ctrl-C: stop tracing, print the report", 0, STYLE_DIM, l->colour);
+	strbuf__addc(&frame, '\n');
+	if (!frame.oom)
+		show(l, &frame, tty);
+	strbuf__free(&frame);
+	snapshot__free(d);
+}
+
+void live__progress(struct live *l, FILE *out, uint64_t elapsed_ns, uint64_t total_ns,
+		    uint64_t calls, double cpu_ratio)
+{
+	char elapsed[TEXT_CELL], total[TEXT_CELL], count[TEXT_CELL], cpu[TEXT_CELL];
+	double done = total_ns && elapsed_ns < total_ns ? (double)elapsed_ns / (double)total_ns : 1;
+	bool tty = is_terminal(out);
+	struct strbuf line = STRBUF_INIT, clipped = STRBUF_INIT;
+
+	if (tty ? !takes_output(out) : (unsigned int)(done * 4) <= l->quarter)
+		return;
+	l->quarter = (unsigned int)(done * 4);
+	text__duration(elapsed, elapsed_ns < total_ns ? elapsed_ns : total_ns);
+	text__duration(total, total_ns);
+	text__count(count, calls, 12);
+	text__percent(cpu, cpu_ratio);
+	strbuf__addf(&line, "tracing: %.0f%%  %s of %s  %s calls  overhead %s of a CPU", done * 100,
+		     elapsed, total, count, cpu);
+	if (tty) {
+		strbuf__addc(&clipped, '\r');
+		text__clip(&clipped, line.s, line.len, text__terminal_columns(out) - 1);
+		strbuf__adds(&clipped, "\x1b[K");
+		l->progress = true;
+	} else {
+		strbuf__addf(&clipped, "roletrace: %s\n", line.s);
+	}
+	put(out, &clipped);
+	strbuf__free(&line);
+	strbuf__free(&clipped);
+}
+
+void live__clear(struct live *l, FILE *tty)
+{
+	struct strbuf out = STRBUF_INIT;
+
+	if (!l->lines && !l->progress)
+		return;
+	go_to_top(l, &out, text__terminal_columns(tty), text__terminal_rows(tty));
+	strbuf__adds(&out, "\x1b[J");
+	put(tty, &out);
+	l->lines = 0;
+	l->progress = false;
+	strbuf__free(&out);
+}

@@ -1,0 +1,385 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "ui/report.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "base/strbuf.h"
+#include "base/utf8.h"
+#include "snapshot/snapshot.h"
+#include "ui/marks.h"
+#include "ui/table.h"
+#include "ui/text.h"
+
+#define EDGES_SHOWN 5
+#define SKIPPED_SHOWN 3
+
+struct report {
+	const struct snapshot *s;
+	unsigned int width;
+	size_t limit;
+	bool colour;
+	uint32_t *order; /* functions that were called, most total first */
+	size_t order_cnt;
+	struct strbuf text;
+};
+
+static void say(struct report *r, enum text_style style, const char *line)
+{
+	struct strbuf safe = STRBUF_INIT;
+
+	utf8__add_printable(&safe, line);
+	text__cell(&r->text, safe.s, 0, style, r->colour);
+	strbuf__addc(&r->text, '\n');
+	strbuf__free(&safe);
+}
+
+static __attribute__((format(printf, 3, 4))) void sayf(struct report *r, enum text_style style,
+						       const char *fmt, ...)
+{
+	va_list ap;
+	char *line;
+
+	va_start(ap, fmt);
+	if (vasprintf(&line, fmt, ap) >= 0) {
+		say(r, style, line);
+		free(line);
+	} else {
+		r->text.oom = true;
+	}
+	va_end(ap);
+}
+
+static void gap(struct report *r)
+{
+	strbuf__addc(&r->text, '\n');
+}
+
+/* ---- what was traced, and its price ---- */
+
+static void local_time(char out[TEXT_CELL], uint64_t unix_ns)
+{
+	time_t t = (time_t)(unix_ns / NS_PER_SEC);
+	struct tm tm;
+
+	if (!localtime_r(&t, &tm) || !strftime(out, TEXT_CELL, "%Y-%m-%d %H:%M:%S", &tm))
+		strcpy(out, "?");
+}
+
+static void what(struct report *r)
+{
+	const struct snapshot *s = r->s;
+	char when[TEXT_CELL], took[TEXT_CELL];
+
+	local_time(when, s->window.start_unix_ns);
+	text__duration(took, s->window.duration_ns);
+	sayf(r, STYLE_BOLD, "%s (pid %d), %s from %s", s->target.comm, s->target.pid, took, when);
+	if (s->target.exe)
+		sayf(r, STYLE_PLAIN, "%s%s%.12s", s->target.exe,
+		     s->target.build_id ? ", build " : "",
+		     s->target.build_id ? s->target.build_id : "");
+	sayf(r, STYLE_PLAIN, "roletrace %s, Linux %s, exits by %s%s%s",
+	     s->tool.version ? s->tool.version : "?", s->tool.kernel ? s->tool.kernel : "?",
+	     s->tool.exit_mode ? s->tool.exit_mode : "?", s->profile ? ", profile " : "",
+	     s->profile ? s->profile : "");
+}
+
+static void price(struct report *r)
+{
+	const struct snapshot *s = r->s;
+	char hits[TEXT_CELL], each[TEXT_CELL], cpu[TEXT_CELL], budget[TEXT_CELL];
+	char floor[TEXT_CELL], off[TEXT_CELL];
+
+	text__count(hits, s->overhead.hits, 20);
+	text__duration(each, s->overhead.ns_per_hit);
+	text__percent(cpu, s->overhead.cpu_ratio);
+	snprintf(budget, sizeof(budget), s->overhead.budget_ratio < 0 ? "no budget" : "budget %g%%",
+		 s->overhead.budget_ratio * 100);
+	sayf(r, STYLE_PLAIN, "Overhead: %s hits, %s each = %s of a CPU (%s)", hits, each, cpu,
+	     budget);
+	if (!s->overhead.floor_ns && !s->overhead.corrected_ns)
+		return;
+	text__duration(floor, s->overhead.floor_ns);
+	text__duration(off, s->overhead.corrected_ns);
+	if (s->overhead.corrected_ns)
+		sayf(r, STYLE_PLAIN,
+		     "Probe floor: an empty call shows %s; corrected for %s of nested probes",
+		     floor, off);
+	else
+		sayf(r, STYLE_PLAIN, "Probe floor: an empty call shows %s", floor);
+}
+
+static void ending(struct report *r)
+{
+	const struct snapshot *s = r->s;
+	const char *name;
+
+	switch (s->target.end) {
+	case END_NOT:
+		break;
+	case END_EXIT:
+		sayf(r, STYLE_PLAIN, "The target exited with code %d.", s->target.end_code);
+		break;
+	case END_SIGNAL:
+		name = sigabbrev_np(s->target.end_code);
+		sayf(r, STYLE_WARM, "The target was killed by signal %d%s%s%s.", s->target.end_code,
+		     name ? " (SIG" : "", name ? name : "", name ? ")" : "");
+		break;
+	case END_EXEC:
+		say(r, STYLE_WARM, "The target exec'd another program: tracing ended there.");
+		break;
+	}
+}
+
+static void health(struct report *r)
+{
+	for (size_t i = 0; i < r->s->reason_cnt; i++)
+		sayf(r, STYLE_HOT, "Degraded: %s", r->s->reasons[i]);
+}
+
+/* ---- the tables ---- */
+
+static int find_called(struct report *r)
+{
+	size_t n = 0;
+
+	r->order = snapshot__by_total(r->s);
+	if (!r->order)
+		return -ENOMEM;
+	for (size_t i = 0; i < r->s->fn_cnt; i++)
+		if (r->s->fns[r->order[i]].calls || r->s->fns[r->order[i]].in_flight)
+			r->order[n++] = r->order[i];
+	r->order_cnt = n;
+	return 0;
+}
+
+static void table(struct report *r, bool async, bool *near_floor)
+{
+	struct table t = { .colour = r->colour };
+	size_t cnt = 0, shown;
+	uint32_t *rows;
+
+	rows = malloc((r->order_cnt + 1) * sizeof(*rows));
+	if (!rows) {
+		r->text.oom = true;
+		return;
+	}
+	for (size_t i = 0; i < r->order_cnt; i++)
+		if (r->s->fns[r->order[i]].is_async == async)
+			rows[cnt++] = r->order[i];
+	shown = r->limit && r->limit < cnt ? r->limit : cnt;
+	if (cnt) {
+		gap(r);
+		if (async)
+			say(r, STYLE_PLAIN,
+			    "Async functions: each call is one poll (time on a thread, not until "
+			    "ready)");
+		table__layout(&t, r->s, async ? table_async_cols : table_fn_cols, r->width, rows,
+			      shown);
+		table__head(&t, async ? "Async function" : "Function", &r->text);
+		for (size_t i = 0; i < shown; i++)
+			table__row(&t, &r->s->fns[rows[i]], &r->text);
+		if (shown < cnt)
+			sayf(r, STYLE_DIM, "... and %zu more", cnt - shown);
+		*near_floor |= t.near_floor;
+	}
+	free(rows);
+}
+
+static void floor_legend(struct report *r)
+{
+	uint64_t lo = UINT64_MAX, hi = 0;
+	char from[TEXT_CELL], to[TEXT_CELL];
+
+	for (size_t i = 0; i < r->order_cnt; i++) {
+		uint64_t ns = r->s->fns[r->order[i]].floor_ns;
+
+		lo = ns && ns < lo ? ns : lo;
+		hi = ns > hi ? ns : hi;
+	}
+	text__duration(from, lo);
+	text__duration(to, hi);
+	sayf(r, STYLE_PLAIN, "  ≈floor  at most twice what an empty call shows (%s%s%s)", from,
+	     lo < hi ? " to " : "", lo < hi ? to : "");
+	say(r, STYLE_PLAIN, "          and so no true latency; < is at most that");
+}
+
+static void legend(struct report *r, bool near_floor)
+{
+	gap(r);
+	say(r, STYLE_PLAIN, "  % Total: 100% is one thread busy in it all the time");
+	if (near_floor)
+		floor_legend(r);
+	marks__legend(r->s, r->order, r->order_cnt, r->width, &r->text);
+}
+
+static void edges(struct report *r)
+{
+	const struct snapshot *s = r->s;
+	int side = r->width > 48 ? ((int)r->width - 22) / 2 : 13;
+	char cell[TEXT_CELL];
+	size_t shown = 0;
+
+	for (size_t i = 0; i < s->edge_cnt && shown < EDGES_SHOWN; i++) {
+		const struct snapshot_edge *e = &s->edges[i];
+		struct strbuf name = STRBUF_INIT;
+
+		if (e->caller >= s->fn_cnt || e->callee >= s->fn_cnt)
+			continue;
+		if (!shown++) {
+			gap(r);
+			text__cell(&name, "Caller → callee", -(2 * side + 3), STYLE_PLAIN, false);
+			strbuf__addf(&name, " %8s %7s", "Calls", "Total");
+			say(r, STYLE_BOLD, name.s);
+			strbuf__reset(&name);
+		}
+		text__name(&name, s->fns[e->caller].name, (size_t)side);
+		strbuf__adds(&name, " → ");
+		text__name(&name, s->fns[e->callee].name, (size_t)side);
+		text__cell(&r->text, name.s, -(2 * side + 3), STYLE_PLAIN, false);
+		text__count(cell, e->calls, 8);
+		text__cell(&r->text, cell, 9, STYLE_PLAIN, false);
+		text__duration(cell, e->total_ns);
+		text__cell(&r->text, cell, 8, STYLE_PLAIN, false);
+		gap(r);
+		strbuf__free(&name);
+	}
+}
+
+/* ---- what is not in the tables ---- */
+
+static void lost(struct report *r)
+{
+	static const struct {
+		const char *name, *words;
+	} known[] = {
+		{ "orphan_exits", "calls already running when tracing began: not counted" },
+		{ "depth_exceeded", "calls nested too deep to be timed" },
+		{ "no_storage", "calls not timed: no memory for a thread's stack" },
+		{ "clock_backwards", "calls not timed: the clock went backwards" },
+		{ "histogram_full", "calls missing in the quantiles: no space left" },
+		{ "edges_full", "calls whose caller is not in the list: no space left" },
+		{ "other_stack", "calls on coroutine or signal stacks: no place in the call tree" },
+		{ "shed_in_flight", "calls running when their probes were taken away" },
+		{ "sites_disarmed", "probe sites whose breakpoint was overwritten" },
+		{ "programs_skipped", "hits the kernel dropped: a probe inside a probe" },
+	};
+
+	for (size_t i = 0; i < r->s->lost_cnt; i++) {
+		const struct snapshot_lost *l = &r->s->lost[i];
+		const char *words = "";
+
+		if (!l->count)
+			continue;
+		for (size_t k = 0; k < sizeof(known) / sizeof(known[0]); k++)
+			if (!strcmp(known[k].name, l->name))
+				words = known[k].words;
+		sayf(r, STYLE_WARM, "Lost: %s %" PRIu64 "%s%s%s", l->name, l->count,
+		     *words ? " (" : "", words, *words ? ")" : "");
+	}
+}
+
+static void shed(struct report *r)
+{
+	for (size_t i = 0; i < r->s->overhead.shed_cnt; i++) {
+		const struct snapshot_shed *row = &r->s->overhead.shed[i];
+
+		sayf(r, STYLE_WARM, "Taken off: %s: %s", row->name, row->reason);
+	}
+}
+
+static void never_called(struct report *r)
+{
+	size_t cnt = r->s->fn_cnt - r->order_cnt;
+
+	if (cnt && r->order_cnt)
+		sayf(r, STYLE_PLAIN, "%zu traced function%s never called.", cnt,
+		     cnt == 1 ? " was" : "s were");
+}
+
+static void skipped(struct report *r)
+{
+	const struct snapshot *s = r->s;
+	struct strbuf line = STRBUF_INIT;
+
+	if (s->skip_cnt)
+		sayf(r, STYLE_PLAIN, "%zu function%s not probed:", s->skip_cnt,
+		     s->skip_cnt == 1 ? "" : "s");
+	for (size_t i = 0; i < s->skip_cnt && i < SKIPPED_SHOWN; i++) {
+		size_t reason = utf8__width(s->skipped[i].reason);
+
+		strbuf__reset(&line);
+		text__name(&line, s->skipped[i].name,
+			   r->width > reason + 24 ? r->width - reason - 4 : 20);
+		sayf(r, STYLE_PLAIN, "  %s: %s", line.s, s->skipped[i].reason);
+	}
+	if (s->skip_cnt > SKIPPED_SHOWN)
+		sayf(r, STYLE_PLAIN, "  and %zu more (`roletrace list` names all)",
+		     s->skip_cnt - SKIPPED_SHOWN);
+	strbuf__free(&line);
+}
+
+static void nothing(struct report *r)
+{
+	gap(r);
+	if (!r->s->fn_cnt)
+		say(r, STYLE_WARM, "Recording nothing: no function was probed.");
+	else
+		sayf(r, STYLE_WARM, "Recording nothing: none of %zu probed function%s was called.",
+		     r->s->fn_cnt, r->s->fn_cnt == 1 ? "" : "s");
+}
+
+static void measured(struct report *r)
+{
+	bool near_floor = false;
+
+	table(r, false, &near_floor);
+	table(r, true, &near_floor);
+	legend(r, near_floor);
+	edges(r);
+	gap(r);
+}
+
+static void compose(struct report *r)
+{
+	what(r);
+	price(r);
+	ending(r);
+	health(r);
+	if (r->order_cnt)
+		measured(r);
+	else
+		nothing(r);
+	lost(r);
+	shed(r);
+	never_called(r);
+	skipped(r);
+	if (r->s->hint)
+		say(r, STYLE_BOLD, r->s->hint);
+}
+
+int report__print(const struct snapshot *s, const struct report_opts *opts, FILE *out)
+{
+	struct report r = { .s = s,
+			    .width = opts->width ? opts->width : text__terminal_columns(out),
+			    .limit = opts->limit,
+			    .colour = opts->colour,
+			    .text = STRBUF_INIT };
+	int err = find_called(&r);
+
+	if (!err) {
+		compose(&r);
+		if (r.text.oom)
+			err = -ENOMEM;
+		else if (fwrite(r.text.s, 1, r.text.len, out) != r.text.len || fflush(out))
+			err = errno ? -errno : -EIO;
+	}
+	strbuf__free(&r.text);
+	free(r.order);
+	return err;
+}

@@ -1,0 +1,285 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "ui/table.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/strbuf.h"
+#include "base/utf8.h"
+#include "snapshot/snapshot.h"
+#include "ui/marks.h"
+
+bool table__near_floor(const struct snapshot_fn *fn, uint64_t ns)
+{
+	return ns <= 2 * fn->floor_ns && fn->floor_ns;
+}
+
+static void none(char out[TEXT_CELL], enum text_style *style)
+{
+	strcpy(out, "-");
+	*style = STYLE_DIM;
+}
+
+static void latency(const struct snapshot_fn *fn, uint64_t ns, char out[TEXT_CELL],
+		    enum text_style *style)
+{
+	if (!snapshot__timed(fn) || !fn->returned) {
+		none(out, style);
+	} else if (table__near_floor(fn, ns)) {
+		strcpy(out, "≈floor");
+		*style = STYLE_FLOOR;
+	} else {
+		text__duration(out, ns);
+	}
+}
+
+static void quantile(const struct snapshot_fn *fn, double q, char out[TEXT_CELL],
+		     enum text_style *style)
+{
+	if (!hist__count(&fn->hist))
+		none(out, style);
+	else
+		latency(fn, snapshot__quantile_ns(fn, q), out, style);
+}
+
+/* Of calls about as short as the floor a sum is mostly the probes': at most, not about. */
+static void at_most(char out[TEXT_CELL], enum text_style *style)
+{
+	if (out[0] != '<') {
+		memmove(out + 1, out, strlen(out) + 1);
+		out[0] = '<';
+	}
+	*style = STYLE_FLOOR;
+}
+
+static void sum(const struct snapshot_fn *fn, uint64_t ns, char out[TEXT_CELL],
+		enum text_style *style)
+{
+	if (!snapshot__timed(fn) || !fn->returned) {
+		none(out, style);
+		return;
+	}
+	text__duration(out, ns);
+	if (table__near_floor(fn, ns / fn->returned))
+		at_most(out, style);
+}
+
+static void cell_calls(const struct snapshot *s, const struct snapshot_fn *fn, char out[TEXT_CELL],
+		       enum text_style *style)
+{
+	text__count(out, fn->calls, 8);
+}
+
+static void cell_rate(const struct snapshot *s, const struct snapshot_fn *fn, char out[TEXT_CELL],
+		      enum text_style *style)
+{
+	double per_s =
+		s->window.duration_ns ? (double)fn->calls * 1e9 / (double)s->window.duration_ns : 0;
+
+	if (per_s > 0 && per_s < 9.995)
+		snprintf(out, TEXT_CELL, "%.2f", per_s);
+	else
+		text__count(out, (uint64_t)(per_s + 0.5), 7);
+}
+
+static void cell_mean(const struct snapshot *s, const struct snapshot_fn *fn, char out[TEXT_CELL],
+		      enum text_style *style)
+{
+	latency(fn, snapshot__mean_ns(fn), out, style);
+}
+
+static void cell_p50(const struct snapshot *s, const struct snapshot_fn *fn, char out[TEXT_CELL],
+		     enum text_style *style)
+{
+	quantile(fn, 0.50, out, style);
+}
+
+static void cell_p95(const struct snapshot *s, const struct snapshot_fn *fn, char out[TEXT_CELL],
+		     enum text_style *style)
+{
+	quantile(fn, 0.95, out, style);
+}
+
+static void cell_p99(const struct snapshot *s, const struct snapshot_fn *fn, char out[TEXT_CELL],
+		     enum text_style *style)
+{
+	quantile(fn, 0.99, out, style);
+}
+
+static void cell_min(const struct snapshot *s, const struct snapshot_fn *fn, char out[TEXT_CELL],
+		     enum text_style *style)
+{
+	latency(fn, fn->min_ns, out, style);
+}
+
+static void cell_max(const struct snapshot *s, const struct snapshot_fn *fn, char out[TEXT_CELL],
+		     enum text_style *style)
+{
+	latency(fn, fn->max_ns, out, style);
+}
+
+static void cell_total(const struct snapshot *s, const struct snapshot_fn *fn, char out[TEXT_CELL],
+		       enum text_style *style)
+{
+	sum(fn, fn->total_ns, out, style);
+}
+
+static void cell_self(const struct snapshot *s, const struct snapshot_fn *fn, char out[TEXT_CELL],
+		      enum text_style *style)
+{
+	sum(fn, fn->self_ns, out, style);
+}
+
+static void cell_share(const struct snapshot *s, const struct snapshot_fn *fn, char out[TEXT_CELL],
+		       enum text_style *style)
+{
+	double share = snapshot__share(s, fn);
+
+	if (!snapshot__timed(fn) || !fn->returned) {
+		none(out, style);
+		return;
+	}
+	text__percent(out, share);
+	*style = share >= 0.5 ? STYLE_HOT : share >= 0.1 ? STYLE_WARM : STYLE_PLAIN;
+	if (table__near_floor(fn, fn->total_ns / fn->returned))
+		at_most(out, style);
+}
+
+static void cell_unwound(const struct snapshot *s, const struct snapshot_fn *fn,
+			 char out[TEXT_CELL], enum text_style *style)
+{
+	if (snapshot__timed(fn) && fn->unwound)
+		text__count(out, fn->unwound, 7);
+	else
+		none(out, style);
+}
+
+static void cell_in_flight(const struct snapshot *s, const struct snapshot_fn *fn,
+			   char out[TEXT_CELL], enum text_style *style)
+{
+	if (snapshot__timed(fn) && fn->in_flight)
+		text__count(out, fn->in_flight, 9);
+	else
+		none(out, style);
+}
+
+#define REPORT_COLS(calls)                                                                         \
+	{ calls, 8, 0, cell_calls }, { "Avg", 6, 60, cell_mean }, { "P50", 6, 0, cell_p50 },       \
+		{ "P95", 6, 52, cell_p95 }, { "P99", 6, 72, cell_p99 },                            \
+		{ "Max", 6, 100, cell_max }, { "Min", 6, 124, cell_min },                          \
+		{ "Total", 7, 0, cell_total }, { "% Total", 7, 66, cell_share },                   \
+		{ "Self", 7, 92, cell_self }, { "Unwound", 7, 144, cell_unwound },                 \
+		{ "In flight", 9, 144, cell_in_flight }, { NULL, 0, 0, NULL },
+
+const struct table_col table_fn_cols[] = { REPORT_COLS("Calls") };
+const struct table_col table_async_cols[] = { REPORT_COLS("Polls") };
+
+const struct table_col table_live_cols[] = {
+	{ "Calls/s", 7, 0, cell_rate },
+	{ "Avg", 6, 0, cell_mean },
+	{ "P95", 6, 50, cell_p95 },
+	{ "P99", 6, 100, cell_p99 },
+	{ "Max", 6, 90, cell_max },
+	{ "% Time", 7, 64, cell_share },
+	{ "Unwound", 7, 110, cell_unwound },
+	{ "In flight", 9, 120, cell_in_flight },
+	{ NULL, 0, 0, NULL },
+};
+
+static unsigned int columns_taken(const struct table *t)
+{
+	unsigned int taken = t->mark_columns ? t->mark_columns + 1 : 0;
+
+	for (size_t i = 0; i < t->col_cnt; i++)
+		taken += t->gap + t->cols[i]->columns;
+	return taken;
+}
+
+/* A poll function's own name is "f::{{closure}}"; in a list of polls f says as much. */
+static void add_name(const struct table *t, const struct snapshot_fn *fn, size_t columns,
+		     struct strbuf *out)
+{
+	static const char closure[] = "::{{closure}}", tag[] = "poll ";
+	size_t len = strlen(fn->name), tail = sizeof(closure) - 1;
+	struct strbuf name = STRBUF_INIT;
+
+	if (fn->is_async && len > tail && !strcmp(fn->name + len - tail, closure))
+		strbuf__add(&name, fn->name, len - tail);
+	else
+		strbuf__adds(&name, fn->name);
+	if (fn->is_async && t->live) {
+		strbuf__adds(out, tag);
+		columns -= sizeof(tag) - 1;
+	}
+	text__name(out, name.s, columns);
+	strbuf__free(&name);
+}
+
+void table__layout(struct table *t, const struct snapshot *s, const struct table_col *cols,
+		   unsigned int width, const uint32_t *rows, size_t row_cnt)
+{
+	struct strbuf name = STRBUF_INIT;
+	unsigned int longest = 8, taken;
+	char marks[MARKS_MAX];
+
+	t->s = s;
+	t->col_cnt = t->mark_columns = 0;
+	t->gap = width < 100 ? 1 : 2;
+	for (const struct table_col *c = cols; c->title && t->col_cnt < TABLE_MAX_COLS; c++)
+		if (width >= c->from)
+			t->cols[t->col_cnt++] = c;
+	for (size_t i = 0; i < row_cnt; i++) {
+		const struct snapshot_fn *fn = &s->fns[rows[i]];
+
+		marks__of(s, fn, marks);
+		if (!t->live && strlen(marks) > t->mark_columns)
+			t->mark_columns = (unsigned int)strlen(marks);
+		strbuf__reset(&name);
+		add_name(t, fn, 1000, &name);
+		if (utf8__width(name.s) > longest)
+			longest = (unsigned int)utf8__width(name.s);
+	}
+	strbuf__free(&name);
+	taken = columns_taken(t);
+	t->name_columns = width > taken + 12 ? width - taken : 12;
+	if (t->name_columns > longest)
+		t->name_columns = longest;
+}
+
+void table__head(struct table *t, const char *title, struct strbuf *out)
+{
+	struct strbuf line = STRBUF_INIT;
+	int first = (int)(t->name_columns + (t->mark_columns ? t->mark_columns + 1 : 0));
+
+	text__cell(&line, title, -first, STYLE_PLAIN, false);
+	for (size_t i = 0; i < t->col_cnt; i++)
+		text__cell(&line, t->cols[i]->title, (int)(t->gap + t->cols[i]->columns),
+			   STYLE_PLAIN, false);
+	text__cell(out, line.s, 0, STYLE_BOLD, t->colour);
+	strbuf__addc(out, '\n');
+	strbuf__free(&line);
+}
+
+void table__row(struct table *t, const struct snapshot_fn *fn, struct strbuf *out)
+{
+	struct strbuf name = STRBUF_INIT;
+	char marks[MARKS_MAX];
+
+	add_name(t, fn, t->name_columns, &name);
+	text__cell(out, name.s, -(int)t->name_columns, STYLE_PLAIN, t->colour);
+	strbuf__free(&name);
+	if (t->mark_columns) {
+		marks__of(t->s, fn, marks);
+		strbuf__addc(out, ' ');
+		text__cell(out, marks, -(int)t->mark_columns, STYLE_WARM, t->colour && marks[0]);
+	}
+	for (size_t i = 0; i < t->col_cnt; i++) {
+		enum text_style style = STYLE_PLAIN;
+		char cell[TEXT_CELL];
+
+		t->cols[i]->cell(t->s, fn, cell, &style);
+		t->near_floor |= style == STYLE_FLOOR;
+		text__cell(out, cell, (int)(t->gap + t->cols[i]->columns), style, t->colour);
+	}
+	strbuf__addc(out, '\n');
+}

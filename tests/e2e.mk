@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: BSD-2-Clause
+#
+# The demo role, the fixtures and the end-to-end tests on them. e2e-build, e2e-tests
+
+CARGO = cargo
+RUSTC = rustc
+CXX = g++
+FIX := $(O)/tests/fixtures
+DEMO_ROLE := $(O)/cargo/release/demo_role
+cargo-build = CARGO_TARGET_DIR=$(O)/cargo $(CARGO) build $(if $(filter 1,$(V)),,--quiet) --release --locked
+
+$(DEMO_ROLE): $(wildcard tests/demo-role/Cargo.* tests/demo-role/src/*.rs)
+	$(call say,CARGO,$@)$(cargo-build) --manifest-path tests/demo-role/Cargo.toml && touch $@
+
+demo-role: $(DEMO_ROLE)
+
+# One executable per source file, and some of several files.
+FIX_PARTS := tail_calls.S odd_symbols.S odd_names.S twin_a.c twin_b.c
+FIX_C := $(filter-out $(FIX_PARTS:%=tests/fixtures/c/%),$(wildcard tests/fixtures/c/*.c))
+FIX_BIN := $(FIX_C:tests/fixtures/c/%.c=$(FIX)/%) $(FIX)/clones
+FIX_BIN += $(addprefix $(FIX)/,panics sleepers names-v0 names-legacy)
+FIX_BIN += $(addprefix $(FIX)/calls-,no-pie static-pie static high)
+FIX_CFLAGS = -std=gnu17 -D_GNU_SOURCE -O2 -pthread -Wall -Wextra -Wno-unused-parameter
+
+$(FIX)/tail_calls: tests/fixtures/c/tail_calls.S
+$(FIX)/odd_symbols: tests/fixtures/c/odd_symbols.S
+$(FIX)/odd_names: tests/fixtures/c/odd_names.S
+$(FIX)/twins: tests/fixtures/c/twin_a.c tests/fixtures/c/twin_b.c
+
+$(FIX)/%: tests/fixtures/c/%.c tests/fixtures/c/fixture.h
+	$(call say,FIXTURE,$@)mkdir -p $(@D) && $(CC) $(FIX_CFLAGS) -o $@ $(filter %.c %.S,$^)
+
+$(FIX)/clones: tests/fixtures/c/clones.cc tests/fixtures/c/fixture.h
+	$(call say,FIXTURE,$@)mkdir -p $(@D) && $(CXX) -D_GNU_SOURCE -O2 -Wall -o $@ $<
+
+# E1: one source, linked in all ways
+$(FIX)/calls-no-pie: FIX_LINK = -no-pie
+$(FIX)/calls-static-pie: FIX_LINK = -static-pie
+$(FIX)/calls-static: FIX_LINK = -static
+$(FIX)/calls-high: FIX_LINK = -Wl,-Ttext-segment=0x34fd200000
+$(FIX)/calls-%: tests/fixtures/c/calls.c tests/fixtures/c/fixture.h
+	$(call say,FIXTURE,$@)mkdir -p $(@D) && $(CC) $(FIX_CFLAGS) $(FIX_LINK) -o $@ $<
+
+RUST_FIXTURE = mkdir -p $(@D) && $(RUSTC) --edition=2021 -O -o $@ $<
+$(FIX)/panics $(FIX)/sleepers: $(FIX)/%: tests/fixtures/rust/%.rs tests/fixtures/rust/fixture.rs
+	$(call say,FIXTURE,$@)$(RUST_FIXTURE)
+$(FIX)/names-v0 $(FIX)/names-legacy: $(FIX)/names-%: tests/fixtures/rust/names.rs tests/fixtures/rust/fixture.rs
+	$(call say,FIXTURE,$@)$(RUST_FIXTURE) -C symbol-mangling-version=$* $(RUST_UNSTABLE_$*)
+# the legacy scheme is said to be unstable to ask for
+RUST_UNSTABLE_legacy = -Z unstable-options
+$(FIX)/names-legacy: export RUSTC_BOOTSTRAP = 1
+
+TOKIO_PANICS := $(O)/cargo/release/tokio_panics
+$(TOKIO_PANICS): $(wildcard tests/fixtures/tokio/Cargo.* tests/fixtures/tokio/src/*.rs) tests/fixtures/rust/fixture.rs
+	$(call say,CARGO,$@)$(cargo-build) --manifest-path tests/fixtures/tokio/Cargo.toml && touch $@
+
+e2e-build: $(FIX_BIN) $(DEMO_ROLE) $(TOKIO_PANICS)
+
+# T=PATTERN runs some of them only
+e2e-tests: $(O)/roletrace e2e-build
+	$(Q)ROLETRACE=$(O)/roletrace FIXTURES=$(FIX) CARGO_BIN=$(O)/cargo/release python3 tests/e2e/run.py $(if $(T),-k '$(T)')
+
+.PHONY: demo-role e2e-build e2e-tests

@@ -1,0 +1,84 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause
+"""Runs the end-to-end tests one after the other. usage: run.py [-k PART]... [-l]
+-k: only tests whose name contains PART; -l: list them. ROLETRACE, FIXTURES, CARGO_BIN: where the
+built things are."""
+
+import argparse
+import importlib
+import os
+import pathlib
+import signal
+import sys
+import time
+import traceback
+
+import harness
+
+
+def tests(parts):
+    for path in sorted(pathlib.Path(__file__).parent.glob("test_*.py")):
+        module = importlib.import_module(path.stem)
+        for name, function in vars(module).items():
+            if name.startswith("test_") and callable(function):
+                if not parts or any(p in name for p in parts):
+                    yield name, function
+
+
+def on_alarm(*_):
+    raise harness.Failure("timed out")
+
+
+def run(name, function):
+    """One test; None or why it failed."""
+    before = harness.bpf_ids()
+    signal.signal(signal.SIGALRM, on_alarm)
+    signal.alarm(getattr(function, "seconds", 60))
+    why = None
+    try:
+        function()
+    except harness.Failure as e:
+        why = str(e)
+    except Exception:
+        why = traceback.format_exc()
+    finally:
+        signal.alarm(0)
+        harness.clean_up()
+    end = time.monotonic() + 5
+    while left := harness.bpf_leftovers(before):
+        if time.monotonic() > end:
+            return f"{why or ''}\n    BPF objects left: {', '.join(left)}"
+        time.sleep(0.2)
+    return why
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("-k", action="append", default=[])
+    parser.add_argument("-l", action="store_true")
+    args = parser.parse_args()
+    todo = list(tests(args.k))
+    if args.l:
+        print("\n".join(name for name, _ in todo))
+        return 0
+    if os.geteuid() != 0:
+        print(f"NOT RUN: the {len(todo)} end-to-end tests attach to processes and need root")
+        print(f"0 passed, 0 failed, {len(todo)} skipped")
+        return 0
+    if not todo:
+        print(f"no test is called like {args.k}", file=sys.stderr)
+        return 2
+    failed = []
+    for name, function in todo:
+        start = time.monotonic()
+        why = run(name, function)
+        print(f"{'FAIL' if why else 'ok':5}{name[5:]}  {time.monotonic() - start:.1f} s", flush=True)
+        if why:
+            failed.append(name)
+            print("    " + why.strip().replace("\n", "\n    "), flush=True)
+    print(f"{len(todo) - len(failed)} passed, {len(failed)} failed")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""B*: bookkeeping under stress, and refusals that name what is missing."""
+
+import os
+import re
+import shutil
+import signal
+import time
+
+import harness
+from harness import Fixture, Trace, check, close, equal, scratch, trace
+
+
+def test_b1_threads_that_end_inside_a_call():
+    f = Fixture("thread_deaths", 20_000)
+    snapshot, truth = trace(f)
+    snapshot.exact({name: {**row, "in_flight": 0} for name, row in truth.items()})
+    close(snapshot.row("traced_after")["p50_ns"], 2_100_000, 0.1, "p50 afterwards")
+    snapshot.nothing_lost()
+    f.finish()
+
+
+test_b1_threads_that_end_inside_a_call.seconds = 90
+
+
+def test_b2_stopped_daemon_loses_nothing():
+    f = Fixture("traffic", 8, 5)
+    t = Trace(f, "-i", "0.5")
+    f.say("go")
+    time.sleep(0.5)
+    t.process.send_signal(signal.SIGSTOP)
+    time.sleep(5)
+    t.process.send_signal(signal.SIGCONT)
+    time.sleep(0.5)
+    truth = f.ask("quiesce")["truth"]
+    snapshot = t.stop()
+    snapshot.exact({name: {**row, "in_flight": 0} for name, row in truth.items()})
+    snapshot.nothing_lost()
+    f.finish()
+
+
+def refused(what, *command):
+    """Exit code 4, one line that names what is missing, nothing written, nothing attached."""
+    f = Fixture("calls")
+    program = os.path.join(scratch(), "roletrace")
+    shutil.copy(harness.ROLETRACE, program)
+    os.chmod(os.path.dirname(program), 0o755)
+    file = os.path.join(scratch(), "x.json")
+    os.chmod(os.path.dirname(file), 0o777)
+    argv = [*command, program, "--pid", str(f.pid), "-f", "traced_*", "-o", f"json:{file}", "-d", "1"]
+    done = harness.start(argv, stderr=-1, stdout=-1, text=True)
+    out, err = done.communicate(timeout=20)
+    equal(done.returncode, 4, f"exit code; it said: {err}")
+    lines = err.strip().splitlines()
+    equal(len(lines), 1, f"lines of the refusal: {err}")
+    check(re.search(what, lines[0]), f"'{what}' is not named: {lines[0]}")
+    check(not os.path.exists(file), "a file was written")
+    f.go()
+    f.finish()
+
+
+def test_b5_without_root():
+    refused("CAP_|root", "setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", "--inh-caps=-all")
+
+
+def test_b5_without_cap_bpf():
+    refused("CAP_BPF", "setpriv", "--bounding-set", "-bpf,-sys_admin", "--inh-caps=-all")
+
+
+def test_b5_without_cap_perfmon():
+    refused("CAP_PERFMON", "setpriv", "--bounding-set", "-perfmon,-sys_admin", "--inh-caps=-all")
+
+
+def test_check_says_what_the_machine_can_do():
+    done = harness.roletrace("check")
+    equal(done.returncode, 0, f"exit code of check: {done.stdout}{done.stderr}")
+    for word in ("kernel", "BTF", "uprobe_multi"):
+        check(word.lower() in done.stdout.lower(), f"check does not tell of {word}: {done.stdout}")
+
+
+def usage_error(*args):
+    directory = scratch()
+    done = harness.roletrace(*args, cwd=directory)
+    equal(done.returncode, 2, f"exit code of {args}: {done.stderr}")
+    check(done.stderr.strip(), f"{args}: no word why")
+    equal(os.listdir(directory), [], f"{args}: files written")
+
+
+def test_unknown_input_is_no_guess():
+    harness.ROLETRACE, relative = os.path.abspath(harness.ROLETRACE), harness.ROLETRACE
+    f = Fixture("calls")
+    pid = f.pid
+    for args in (["--pid"], ["--pid", "zero"], ["--pid", "-3"], ["--pid", f"{pid}x"], ["--nonsense"],
+                 ["--pid", pid, "--exit", "magic"], ["--pid", pid, "-d", "-1"], ["--pid", pid, "-d", "1s5"],
+                 ["--pid", pid, "-i", "0.001"], ["--pid", pid, "--budget", "lots"],
+                 ["--pid", pid, "-o", "nonsense:x"], ["--pid", pid, "-o", "x.unknown"],
+                 ["--pid", pid, "-f", "no_such_function"], ["list"]):
+        usage_error(*args)
+    equal(f.breakpoints(), [], "breakpoints")
+    f.finish()
+    done = harness.roletrace("--pid", f.pid, "-d", "1", cwd=scratch())
+    equal(done.returncode, 3, f"exit code for a process that is gone: {done.stderr}")
+    harness.ROLETRACE = relative

@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <math.h>
+
+#include "synth.h"
+
+static void expect_near(uint64_t got, double want, double part)
+{
+	cr_expect(fabs((double)got - want) <= want * part, "%llu is not within %g%% of %g",
+		  (unsigned long long)got, part * 100, want);
+}
+
+Test(snapshot, quantiles_of_nothing_one_and_equal_calls)
+{
+	struct snapshot_fn fn = { 0 };
+
+	cr_expect_eq(snapshot__quantile_ns(&fn, 0.5), 0);
+	cr_expect_eq(snapshot__mean_ns(&fn), 0);
+	synth__call(&fn, 12345);
+	cr_expect_eq(snapshot__quantile_ns(&fn, 0.5), 12345);
+	cr_expect_eq(snapshot__quantile_ns(&fn, 0.99), 12345);
+	for (int i = 0; i < 1000; i++)
+		synth__call(&fn, 12345);
+	cr_expect_eq(snapshot__quantile_ns(&fn, 0), 12345);
+	cr_expect_eq(snapshot__quantile_ns(&fn, 1), 12345);
+	cr_expect_eq(snapshot__mean_ns(&fn), 12345);
+	free(fn.hist.counts);
+}
+
+Test(snapshot, quantiles_lie_within_a_bucket_of_the_truth)
+{
+	struct snapshot_fn fn = { 0 };
+
+	for (uint64_t v = 1; v <= 100000; v++)
+		synth__call(&fn, v * 10);
+	for (int i = 1; i < 100; i++)
+		expect_near(snapshot__quantile_ns(&fn, i / 100.0), i * 10000.0, 0.0443);
+	/* evenly spread values: linear within the bucket does far better than its width */
+	expect_near(snapshot__quantile_ns(&fn, 0.5), 500000, 0.001);
+	cr_expect_eq(snapshot__quantile_ns(&fn, 1), 1000000);
+	free(fn.hist.counts);
+}
+
+Test(snapshot, quantiles_of_two_kinds_of_calls)
+{
+	struct snapshot_fn fn = { 0 };
+
+	for (int i = 0; i < 94; i++)
+		synth__call(&fn, 1000000);
+	for (int i = 0; i < 6; i++)
+		synth__call(&fn, 20000000);
+	expect_near(snapshot__quantile_ns(&fn, 0.5), 1e6, 0.0443);
+	expect_near(snapshot__quantile_ns(&fn, 0.95), 20e6, 0.0443);
+	cr_expect_eq(snapshot__mean_ns(&fn), 2140000);
+	free(fn.hist.counts);
+}
+
+Test(snapshot, zero_durations_are_counted_as_zero)
+{
+	struct snapshot_fn fn = { 0 };
+
+	for (int i = 0; i < 90; i++)
+		synth__call(&fn, 0);
+	for (int i = 0; i < 10; i++)
+		synth__call(&fn, 5000);
+	cr_expect_eq(hist__count(&fn.hist), 100);
+	cr_expect_eq(snapshot__quantile_ns(&fn, 0.5), 0);
+	expect_near(snapshot__quantile_ns(&fn, 0.95), 5000, 0.0443);
+	free(fn.hist.counts);
+}
+
+Test(snapshot, share_is_of_the_time_observed)
+{
+	struct snapshot s = { .window.duration_ns = 10000000000ull };
+	struct snapshot_fn fn = { .total_ns = 5000000000ull };
+
+	cr_expect_eq(snapshot__share(&s, &fn), 0.5);
+	fn.observed_ns = 2500000000ull;
+	cr_expect_eq(snapshot__share(&s, &fn), 2.0);
+	fn.observed_ns = s.window.duration_ns = 0;
+	cr_expect_eq(snapshot__share(&s, &fn), 0);
+}
+
+Test(snapshot, order_is_by_total)
+{
+	struct snapshot *s = synth__new();
+	uint32_t *order = snapshot__by_total(s);
+
+	cr_assert(order);
+	for (size_t i = 1; i < s->fn_cnt; i++)
+		cr_expect_geq(s->fns[order[i - 1]].total_ns, s->fns[order[i]].total_ns);
+	free(order);
+	snapshot__free(s);
+	snapshot__free(NULL);
+}
+
+Test(delta, of_nothing_before_is_a_copy)
+{
+	struct snapshot *s = synth__new(), *d = snapshot__delta(s, NULL);
+
+	cr_assert(d);
+	cr_expect_eq(d->fn_cnt, s->fn_cnt);
+	cr_expect_eq(snapshot__calls(d), snapshot__calls(s));
+	cr_expect_eq(d->window.duration_ns, s->window.duration_ns);
+	cr_expect_eq(d->edge_cnt, s->edge_cnt);
+	for (size_t i = 0; i < s->fn_cnt; i++) {
+		cr_expect_eq(hist__count(&d->fns[i].hist), hist__count(&s->fns[i].hist));
+		cr_expect_eq(d->fns[i].min_ns, s->fns[i].min_ns);
+		cr_expect_eq(d->fns[i].max_ns, s->fns[i].max_ns);
+		cr_expect_eq(snapshot__quantile_ns(&d->fns[i], 0.95),
+			     snapshot__quantile_ns(&s->fns[i], 0.95));
+	}
+	snapshot__free(d);
+	snapshot__free(s);
+}
+
+Test(delta, is_what_happened_in_between)
+{
+	struct snapshot *prev = synth__new(), *now = snapshot__delta(prev, NULL), *d;
+	struct snapshot_fn *fn = &now->fns[0];
+	uint64_t *wider;
+
+	now->window.duration_ns += 1000000000;
+	now->window.end_unix_ns += 1000000000;
+	now->overhead.hits += 200;
+	now->overhead.cpu_ratio = (0.0402 * 10 + 0.5) / 11;
+	now->lost[0].count += 3;
+	now->edges[2].calls += 7;
+	now->edges[2].total_ns += 7000;
+	/* now's histogram is trimmed to what it held: give it room again */
+	wider = calloc(RT_HIST_BUCKETS + 1, sizeof(*wider));
+	memcpy(wider + fn->hist.first, fn->hist.counts, fn->hist.cnt * sizeof(*wider));
+	free(fn->hist.counts);
+	fn->hist = (struct snapshot_hist){ .counts = wider, .cnt = RT_HIST_BUCKETS + 1 };
+	for (int i = 0; i < 10; i++)
+		synth__call(fn, 400000);
+
+	d = snapshot__delta(now, prev);
+	cr_assert(d);
+	cr_expect_eq(snapshot__calls(d), 10);
+	cr_expect_eq(d->fns[0].returned, 10);
+	cr_expect_eq(hist__count(&d->fns[0].hist), 10);
+	cr_expect_eq(d->fns[0].sum_ns, 4000000);
+	expect_near(snapshot__quantile_ns(&d->fns[0], 0.5), 400000, 0.0443);
+	expect_near(d->fns[0].min_ns, 400000, 0.0443);
+	expect_near(d->fns[0].max_ns, 400000, 0.0443);
+	cr_expect_leq(d->fns[0].min_ns, 400000);
+	cr_expect_geq(d->fns[0].max_ns, 400000);
+	cr_expect_eq(d->fns[1].calls, 0);
+	cr_expect_eq(d->fns[1].in_flight, 2, "a state, not a counter");
+	cr_expect_eq(d->window.duration_ns, 1000000000);
+	cr_expect_eq(d->window.start_unix_ns, prev->window.end_unix_ns);
+	cr_expect_eq(d->overhead.hits, 200);
+	cr_expect(fabs(d->overhead.cpu_ratio - 0.5) < 1e-9);
+	cr_expect_eq(d->lost[0].count, 3);
+	cr_expect_eq(d->edge_cnt, 1);
+	cr_expect_eq(d->edges[0].calls, 7);
+	cr_expect_eq(d->edges[0].total_ns, 7000);
+	snapshot__free(d);
+
+	/* a new extreme is known exactly */
+	synth__call(fn, 900000000);
+	d = snapshot__delta(now, prev);
+	cr_expect_eq(d->fns[0].max_ns, 900000000);
+	snapshot__free(d);
+	snapshot__free(now);
+	snapshot__free(prev);
+}
+
+Test(delta, refuses_another_plan_and_never_wraps)
+{
+	struct snapshot *a = synth__new(), *b = synth__new(), *d;
+
+	a->fn_cnt--;
+	errno = 0;
+	cr_expect_null(snapshot__delta(b, a));
+	cr_expect_eq(errno, EINVAL);
+	a->fn_cnt++;
+	a->fns[0].calls += 5; /* counters that ran backwards */
+	a->lost[0].count += 5;
+	d = snapshot__delta(b, a);
+	cr_assert(d);
+	cr_expect_eq(d->fns[0].calls, 0);
+	cr_expect_eq(d->lost[0].count, 0);
+	snapshot__free(d);
+	snapshot__free(a);
+	snapshot__free(b);
+}
