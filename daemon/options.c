@@ -61,7 +61,8 @@ static const struct argp_option table[] = {
 	  "0.02)",
 	  2 },
 	{ "output", 'o', "[FORMAT:]FILE", 0,
-	  "Write the snapshot to FILE (repeatable; default ./roletrace-COMM-PID.json; `-' stdout)",
+	  "Write the snapshot to FILE (repeatable; default ./roletrace-COMM-PID.json; `json:-' is "
+	  "standard output)",
 	  2 },
 	{ NULL, 0, NULL, 0, "How to measure", 3 },
 	{ "exit", KEY_EXIT, "auto|sites|uretprobe", 0,
@@ -124,11 +125,11 @@ static void parse_pid(struct argp_state *state, const char *arg, struct options 
 static void parse_exit(struct argp_state *state, const char *arg, struct options *o)
 {
 	if (!strcmp(arg, "auto"))
-		o->exit = PLAN_EXIT_AUTO;
+		o->exit = OPTION_EXIT_AUTO;
 	else if (!strcmp(arg, "sites"))
-		o->exit = PLAN_EXIT_SITES;
+		o->exit = OPTION_EXIT_SITES;
 	else if (!strcmp(arg, "uretprobe"))
-		o->exit = PLAN_EXIT_URETPROBE;
+		o->exit = OPTION_EXIT_URETPROBE;
 	else
 		argp_error(state, "--exit is one of auto, sites, uretprobe: '%s'", arg);
 }

@@ -8,8 +8,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "plan/plan.h"
-
 /* Exit codes of the program (the contract). */
 enum exit_code {
 	CODE_OK = 0,
@@ -18,6 +16,8 @@ enum exit_code {
 	CODE_NO_PROCESS = 3,
 	CODE_NOT_ALLOWED = 4, /* the machine or the rights */
 };
+
+enum option_exit { OPTION_EXIT_AUTO, OPTION_EXIT_SITES, OPTION_EXIT_URETPROBE };
 
 enum command { COMMAND_TRACE, COMMAND_LIST, COMMAND_CHECK };
 
@@ -34,7 +34,7 @@ struct options {
 	const char *profile;
 	double duration_s; /* 0: until Ctrl-C */
 	double interval_s; /* 0: the default */
-	enum plan_exit exit;
+	enum option_exit exit;
 	double budget; /* share of one CPU; < 0: off */
 	bool no_functions, raw, verbose;
 	bool empty_programs; /* the floor of the benchmarks: probes that do nothing */

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/signalfd.h>
+#include <sys/stat.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
 
@@ -77,6 +78,18 @@ static int code_of(int err)
 	}
 }
 
+static enum plan_exit exit_of(const struct options *o)
+{
+	switch (o->exit) {
+	case OPTION_EXIT_SITES:
+		return PLAN_EXIT_SITES;
+	case OPTION_EXIT_URETPROBE:
+		return PLAN_EXIT_URETPROBE;
+	default:
+		return PLAN_EXIT_AUTO;
+	}
+}
+
 static int make_plan(const struct options *o, int fd, const char *exe, struct plan **out)
 {
 	struct plan_request req = {
@@ -88,7 +101,7 @@ static int make_plan(const struct options *o, int fd, const char *exe, struct pl
 		.exclude_cnt = o->excludes.cnt,
 		.profile = o->profile,
 		.exe_name = exe,
-		.exit = o->exit,
+		.exit = exit_of(o),
 	};
 	char *reason = NULL;
 	int err = plan__new(fd, &req, out, &reason);
@@ -118,6 +131,16 @@ static int check_writable(const struct export_dest *d)
 	return err;
 }
 
+static bool is_stdout(const char *path)
+{
+	struct stat a, b;
+
+	if (!strcmp(path, "-"))
+		return true;
+	return !stat(path, &a) && !fstat(STDOUT_FILENO, &b) && a.st_dev == b.st_dev &&
+	       a.st_ino == b.st_ino && !S_ISREG(a.st_mode) && strcmp(path, "/dev/null");
+}
+
 static int add_output(struct run *r, const char *spec)
 {
 	struct strbuf reason = STRBUF_INIT;
@@ -137,7 +160,7 @@ static int add_output(struct run *r, const char *spec)
 		log_error("cannot write '%s': %s", d->path, strerror(-err));
 		return CODE_FAILED;
 	}
-	r->data_on_stdout |= !strcmp(d->path, "-");
+	r->data_on_stdout |= is_stdout(d->path);
 	return CODE_OK;
 }
 
@@ -274,10 +297,8 @@ static void on_tick(struct run *r)
 		return;
 	}
 	if (write_now) {
-		bool stdout_too = r->data_on_stdout;
-
 		/* a stream gets one document, at the end */
-		if (!stdout_too)
+		if (!r->data_on_stdout)
 			write_outputs(r, s);
 		r->next_write_ns = now + r->write_ns;
 	}
