@@ -71,7 +71,7 @@ int site(struct pt_regs *ctx)
 	if (!is_ours(cookie))
 		return 0;
 	if (kind == RT_SITE_CATCH)
-		shadow_catch(ctx->sp, RT_COOKIE_CLASS(cookie));
+		shadow_catch(ctx->sp + RT_COOKIE_SP_BYTES(cookie), RT_COOKIE_CLASS(cookie));
 	else if (kind == RT_SITE_JCC && !cond_holds(RT_COOKIE_COND(cookie), ctx->flags))
 		book_miss(fn);
 	else

@@ -25,6 +25,7 @@
 #include "collect/collect.h"
 #include "export/export.h"
 #include "options.h"
+#include "plan/isolate.h"
 #include "plan/list.h"
 #include "plan/plan.h"
 #include "target/process.h"
@@ -104,7 +105,7 @@ static int make_plan(const struct options *o, int fd, const char *exe, struct pl
 		.exit = exit_of(o),
 	};
 	char *reason = NULL;
-	int err = plan__new(fd, &req, out, &reason);
+	int err = plan__new_isolated(fd, &req, out, &reason);
 
 	if (err)
 		return say(err == -ENOENT || err == -EINVAL ? CODE_USAGE : CODE_FAILED, reason,

@@ -199,7 +199,8 @@ static int attach_catches(struct links *l, rt_u8 gen, link_vec *out)
 		const struct plan_site *s = &l->plan->catches[i];
 
 		l->offsets[n] = s->offset;
-		l->cookies[n] = RT_COOKIE(0, RT_SITE_CATCH, 0, s->insn, CATCH_BATCH, gen, 0);
+		l->cookies[n] =
+			RT_COOKIE(0, RT_SITE_CATCH, 0, s->insn, CATCH_BATCH, gen, s->sp_words);
 	}
 	if (!n || l->programs != LINKS_SITES)
 		return 0;

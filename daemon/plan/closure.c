@@ -220,16 +220,23 @@ bool closure__is_coroutine(const struct image *img, const struct flow *flow,
 	return true;
 }
 
-bool closure__is_event(const struct image *img, const struct flow *flow)
+bool closure__is_event(const struct image *img, uint64_t vaddr, uint64_t size)
 {
-	for (size_t i = 0; i < flow->insn_cnt; i++) {
-		const struct insn *in = &flow->insns[i];
+	size_t avail;
+	const uint8_t *p = image__bytes(img, vaddr, &avail);
+	struct insn in;
+
+	if (size < avail)
+		avail = size;
+	for (size_t off = 0; p && off < avail; off += in.len) {
 		const char *name;
 
-		if (in->flow == INSN_NEXT)
+		if (!insn__decode(p + off, avail - off, vaddr + off, &in))
+			return false;
+		if (in.flow == INSN_NEXT)
 			continue;
-		name = callee_name(img, in);
-		return name && (in->flow == INSN_CALL || in->flow == INSN_CALL_IND) &&
+		name = callee_name(img, &in);
+		return name && (in.flow == INSN_CALL || in.flow == INSN_CALL_IND) &&
 		       strstr(name, "12tracing_core");
 	}
 	return false;

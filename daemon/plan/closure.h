@@ -25,6 +25,6 @@ struct closure_state {
 bool closure__is_coroutine(const struct image *img, const struct flow *flow,
 			   struct closure_state *out);
 /* A tracing macro's closure: the first thing it does is to hand its argument to tracing_core. */
-bool closure__is_event(const struct image *img, const struct flow *flow);
+bool closure__is_event(const struct image *img, uint64_t vaddr, uint64_t size);
 
 #endif

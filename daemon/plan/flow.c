@@ -15,17 +15,19 @@
  *   movslq (%t,%i,4),%r; add %t,%r; jmp *%r    a table of offsets, as in all PIC code
  *   jmp *table(,%i,8)        a table of addresses
  * A table is believed entry by entry while it leads onto the function's grid, up to the bound
- * that a comparison before it gives. The stack pointer is known from the unwind rows, and apart
- * from them by counting pushes along the paths; either is evidence enough.
+ * that a comparison before it gives. The stack pointer is known by counting along the paths, and
+ * where that is lost from the unwind rows.
  *
  * The unlikely part that GCC moves away ("f.cold") is reached by jumps and belongs to its
  * function: its ways out are the function's, and a jump back is none.
+ *
+ * Calls that do not return are not known as such. Behind one the walk goes on into whatever
+ * follows; that is harmless but for the stack pointer, which is set anew from the unwind rows.
  */
 #include "plan/flow.h"
 
 #include "base/vec.h"
 #include "symbols/cfi.h"
-#include "symbols/demangle.h"
 #include "symbols/image.h"
 
 #define MAX_PARTS 4
@@ -126,26 +128,36 @@ static bool add_part(struct walk *w, uint64_t start, uint64_t bytes)
 	return true;
 }
 
+/* f.cold belongs to f, f.part.0.cold to f.part.0. */
+static bool is_cold_of(const struct image *img, const char *cold, uint64_t owner)
+{
+	size_t cnt, i = image__lower_bound(img, owner);
+	const struct symbol *syms = image__symbols(img, &cnt);
+
+	for (; i < cnt && syms[i].addr == owner; i++) {
+		const char *own = image__str(img, syms[i].name);
+		size_t len = strlen(own);
+
+		if (syms[i].type >= SYMBOL_FUNC && !strncmp(cold, own, len) &&
+		    !strncmp(cold + len, ".cold", 5))
+			return true;
+	}
+	return false;
+}
+
 /* Whether an address lies in the cold part of this function; then it becomes ours. */
 static bool adopt_cold(struct walk *w, uint64_t vaddr)
 {
-	const char *own = image__str(w->img, w->sym->name), *name;
 	size_t i = image__lower_bound(w->img, vaddr + 1), cnt;
 	const struct symbol *syms = image__symbols(w->img, &cnt), *sym;
-	struct name_parts parts, own_parts;
 
 	while (i && syms[i - 1].type < SYMBOL_FUNC)
 		i--;
 	if (!i || w->part_cnt == MAX_PARTS)
 		return false;
 	sym = &syms[i - 1];
-	if (vaddr - sym->addr >= sym->size || sym->size > MAX_FUNCTION_BYTES)
-		return false;
-	name = image__str(w->img, sym->name);
-	name__split(name, &parts);
-	name__split(own, &own_parts);
-	/* f.part.0.cold belongs to f.part.0, f.cold to f */
-	if (!parts.cold || strncmp(name, own, strlen(own)) || strncmp(name + strlen(own), ".cold", 5))
+	if (vaddr - sym->addr >= sym->size || sym->size > MAX_FUNCTION_BYTES ||
+	    !is_cold_of(w->img, image__str(w->img, sym->name), w->sym->addr))
 		return false;
 	return add_part(w, sym->addr, sym->size);
 }
@@ -221,12 +233,11 @@ static int32_t sp_by_rows(struct walk *w, uint64_t vaddr)
 /* Whether a jump or ret at i leaves with the stack as the caller had it. */
 static bool frame_is_gone(struct walk *w, uint32_t i)
 {
-	int32_t sp = w->visits.data[i].sp, rows;
+	int32_t sp = w->visits.data[i].sp;
 
-	if (!sp)
-		return true;
-	rows = sp_by_rows(w, w->insns.data[i].vaddr);
-	return !rows || (sp == UNKNOWN && rows == UNKNOWN && w->insns.data[i].flow == INSN_RET);
+	if (sp == UNKNOWN)
+		sp = sp_by_rows(w, w->insns.data[i].vaddr);
+	return !sp || (sp == UNKNOWN && w->insns.data[i].flow == INSN_RET);
 }
 
 static void leave(struct walk *w, uint32_t i, enum rt_site_kind kind)
@@ -321,12 +332,42 @@ static size_t table_bound(struct walk *w, uint32_t i, uint8_t index)
 	return MAX_TABLE;
 }
 
-/* Reads a table of offsets from its own start (bytes 4) or of addresses (8). */
+/* A table ends at the latest where the next thing begins that the function takes the address of. */
+static size_t table_room(struct walk *w, uint64_t table, size_t bound, unsigned bytes)
+{
+	uint64_t end = table + (uint64_t)bound * bytes;
+
+	for (size_t k = 0; k < w->insns.cnt; k++) {
+		const struct insn *in = &w->insns.data[k];
+		uint64_t next = (uint64_t)in->mem.disp;
+
+		if (in->op == INSN_LEA && in->mem.base == INSN_RIP && next > table && next < end)
+			end = next;
+	}
+	return (end - table) / bytes;
+}
+
+/* Where the unwind rows say otherwise, a jump from one to the other cannot be. */
+static bool same_stack(struct walk *w, uint64_t from, uint64_t to)
+{
+	int32_t a = sp_by_rows(w, from), b = sp_by_rows(w, to);
+
+	return a == UNKNOWN || b == UNKNOWN || a == b;
+}
+
+/*
+ * Reads a table of offsets from its own start (bytes 4) or of addresses (8). Without a bound it
+ * is read until an entry makes no sense.
+ */
 static bool follow_table(struct walk *w, uint32_t i, uint64_t table, size_t bound, unsigned bytes)
 {
 	struct visit v = w->visits.data[i];
+	uint64_t from = w->insns.data[i].vaddr;
+	bool sure = bound < MAX_TABLE;
 	size_t n;
 
+	if (!sure)
+		bound = table_room(w, table, bound, bytes);
 	for (n = 0; n < bound; n++) {
 		uint64_t target;
 		uint32_t at;
@@ -343,7 +384,8 @@ static bool follow_table(struct walk *w, uint32_t i, uint64_t table, size_t boun
 		} else if (!image__pointer(w->img, table + 8 * n, &target)) {
 			break;
 		}
-		if (!is_own(w, target) || !index_of(w, target, &at))
+		if (!is_own(w, target) || !index_of(w, target, &at) ||
+		    (!sure && !same_stack(w, from, target)))
 			break;
 		jump_to(w, target, v.sp, v.frame);
 	}
@@ -351,6 +393,25 @@ static bool follow_table(struct walk *w, uint32_t i, uint64_t table, size_t boun
 }
 
 enum jump { JUMP_TABLE, JUMP_TAIL, JUMP_UNKNOWN };
+
+/*
+ * When it cannot be told which table a jump reads: all that the function takes the address of.
+ * That is more than the truth, never less, for code has no other way to come by a table.
+ */
+static enum jump any_table(struct walk *w, uint32_t i)
+{
+	bool found = false;
+
+	for (size_t k = 0; k < w->insns.cnt; k++) {
+		const struct insn *in = &w->insns.data[k];
+		uint64_t offset;
+
+		if (in->op == INSN_LEA && in->mem.base == INSN_RIP &&
+		    !image__code_offset(w->img, (uint64_t)in->mem.disp, &offset))
+			found |= follow_table(w, i, (uint64_t)in->mem.disp, MAX_TABLE, 4);
+	}
+	return found ? JUMP_TABLE : JUMP_UNKNOWN;
+}
 
 static enum jump table_of_offsets(struct walk *w, uint32_t i, uint32_t add, uint8_t a, uint8_t b)
 {
@@ -361,36 +422,43 @@ static enum jump table_of_offsets(struct walk *w, uint32_t i, uint32_t add, uint
 		uint8_t value = swap ? b : a, base = swap ? a : b;
 		const struct insn *load;
 
-		if (!definition(w, add, value, false, &def))
+		if (value >= 16 || !definition(w, add, value, false, &def))
 			continue;
 		load = &w->insns.data[def];
 		if (load->op != INSN_LOADS32 || load->mem.scale != 4)
 			continue;
-		if (!table_base(w, add, base, &table) &&
-		    !table_base(w, def, load->mem.base, &table))
-			return JUMP_UNKNOWN;
-		return follow_table(w, i, table + (uint64_t)load->mem.disp,
-				    table_bound(w, def, load->mem.index), 4) ?
-			       JUMP_TABLE :
-			       JUMP_UNKNOWN;
+		if ((table_base(w, add, base, &table) ||
+		     table_base(w, def, load->mem.base, &table)) &&
+		    follow_table(w, i, table + (uint64_t)load->mem.disp,
+				 table_bound(w, def, load->mem.index), 4))
+			return JUMP_TABLE;
+		return any_table(w, i);
 	}
 	return JUMP_UNKNOWN;
 }
 
+/*
+ * Indexed by eights: a jump table in position-dependent code, else an array of function pointers.
+ * The first entry tells, where the array is a constant.
+ */
 static enum jump table_of_addresses(struct walk *w, uint32_t i, uint32_t at)
 {
 	const struct insn *in = &w->insns.data[at];
-	uint64_t table = (uint64_t)in->mem.disp, base;
+	uint64_t table = (uint64_t)in->mem.disp, base, first;
 
 	if (in->mem.scale != 8)
 		return JUMP_UNKNOWN;
 	if (in->mem.base != INSN_NONE) {
 		if (!table_base(w, at, in->mem.base, &base))
-			return JUMP_UNKNOWN;
+			return JUMP_TAIL; /* in an object */
 		table += base;
 	}
+	if (!image__pointer(w->img, table, &first))
+		return JUMP_UNKNOWN;
+	if (!is_own(w, first))
+		return image__function_at(w->img, first) ? JUMP_TAIL : JUMP_UNKNOWN;
 	return follow_table(w, i, table, table_bound(w, at, in->mem.index), 8) ? JUMP_TABLE :
-										   JUMP_UNKNOWN;
+										 JUMP_UNKNOWN;
 }
 
 /* A jump through a register: what put the address there? */
@@ -400,8 +468,10 @@ static enum jump through_register(struct walk *w, uint32_t i)
 	const struct insn *in;
 	uint32_t def;
 
-	if (reg >= 16 || !definition(w, i, reg, false, &def))
-		return JUMP_TAIL; /* an argument, or kept across blocks: a callback */
+	if (reg >= 16 || !definition(w, i, reg, false, &def)) {
+		/* an argument, or kept across blocks: a callback, but for a frame still there */
+		return frame_is_gone(w, i) ? JUMP_TAIL : any_table(w, i);
+	}
 	in = &w->insns.data[def];
 	if (in->op == INSN_ADD)
 		return table_of_offsets(w, i, def, in->reg, in->reg2);
@@ -435,7 +505,7 @@ static void visit(struct walk *w, uint32_t i)
 {
 	struct insn in = w->insns.data[i]; /* a copy: adopting a part moves the array */
 	struct visit v = w->visits.data[i];
-	int32_t sp = v.sp, frame = v.frame;
+	int32_t sp = v.sp, frame = v.frame, rows;
 
 	if (in.sp_bytes == INSN_SP_LOST)
 		sp = UNKNOWN;
@@ -446,9 +516,14 @@ static void visit(struct walk *w, uint32_t i)
 	if (in.frame_from_sp)
 		frame = v.sp;
 	switch ((enum insn_flow)in.flow) {
-	case INSN_NEXT:
 	case INSN_CALL:
 	case INSN_CALL_IND:
+		/* the call may not return, and what follows it be another block with its own stack */
+		rows = sp_by_rows(w, in.vaddr + in.len);
+		if (rows != UNKNOWN)
+			sp = rows;
+		/* fall through */
+	case INSN_NEXT:
 		fall_to(w, i, in.vaddr + in.len, sp, frame);
 		break;
 	case INSN_JMP:
@@ -514,13 +589,18 @@ static bool is_way_out(struct walk *w, const struct insn *in)
 
 static void check_unreached(struct walk *w)
 {
+	for (size_t i = 0; i < w->insns.cnt; i++)
+		if (!w->visits.data[i].seen && is_way_out(w, &w->insns.data[i]))
+			refuse(w, PLAN_UNREACHED, w->insns.data[i].vaddr);
+}
+
+/* Whatever may jump somewhere, reached or not: be careful with the entry. */
+static void mark_targets(struct walk *w)
+{
 	for (size_t i = 0; i < w->insns.cnt; i++) {
 		const struct insn *in = &w->insns.data[i];
 		uint32_t to;
 
-		if (!w->visits.data[i].seen && is_way_out(w, in))
-			refuse(w, PLAN_UNREACHED, in->vaddr);
-		/* whatever may jump there, be careful with the entry */
 		if ((in->flow == INSN_JMP || in->flow == INSN_JCC || in->flow == INSN_JCXZ) &&
 		    index_of(w, in->target, &to))
 			w->visits.data[to].target = true;
@@ -616,8 +696,9 @@ static void analyse(struct walk *w, uint64_t size)
 	if (w->out->why || w->oom)
 		return;
 	check_symbols(w, size, true);
-	check_unreached(w);
+	mark_targets(w);
 	choose_entry(w);
+	check_unreached(w);
 }
 
 static int by_vaddr(const void *a, const void *b)

@@ -9,6 +9,7 @@
 
 #include "base/strbuf.h"
 #include "base/vec.h"
+#include "plan/build.h"
 #include "plan/closure.h"
 #include "plan/flow.h"
 #include "plan/profile.h"
@@ -43,7 +44,6 @@ const char *plan_refusal_text(enum plan_refusal why)
 /* All symbols of one address. */
 struct place {
 	const struct pick *best;
-	size_t first, cnt; /* picks */
 	uint64_t size;
 };
 
@@ -82,17 +82,19 @@ static int find_places(struct build *b)
 	for (size_t i = 0; i < sel->pick_cnt; i++) {
 		const struct pick *pick = &sel->picks[i];
 
+		if (closure__is_named(pick->name) &&
+		    closure__is_event(b->img, pick->sym->addr, pick->sym->size))
+			continue;
 		if (!p || p->best->sym->addr != pick->sym->addr) {
 			p = vec__push(&b->places);
 			if (!p)
 				return -ENOMEM;
-			*p = (struct place){ pick, i, 0, 0 };
+			*p = (struct place){ pick, 0 };
 		}
 		if (by_niceness(pick, p->best) < 0)
 			p->best = pick;
 		if (pick->sym->size > p->size)
 			p->size = pick->sym->size;
-		p->cnt++;
 	}
 	return 0;
 }
@@ -315,7 +317,7 @@ static int add_fn(struct build *b, char *name, const struct place *places, struc
 static int add_row(struct build *b, char *name, const struct place *places, size_t cnt)
 {
 	struct flow *flows = calloc(cnt, sizeof(*flows));
-	bool closure = closure__is_named(places->best->name), async = false, event = false;
+	bool closure = closure__is_named(places->best->name), async = false;
 	struct closure_state state;
 	size_t good = 0;
 	int err = name && flows ? 0 : -ENOMEM;
@@ -325,16 +327,15 @@ static int add_row(struct build *b, char *name, const struct place *places, size
 		pardon(b, &flows[i]);
 		if (err || flows[i].why)
 			continue;
-		event |= closure && closure__is_event(b->img, &flows[i]);
 		async |= closure && closure__is_coroutine(b->img, &flows[i], &state);
 		good++;
 	}
-	for (size_t i = 0; i < cnt && !err && !event; i++)
+	for (size_t i = 0; i < cnt && !err; i++)
 		if (flows[i].why)
 			err = skip(b, name, flows[i].why);
-	if (!err && good && !event && b->fns.cnt >= RT_MAX_FUNCTIONS)
+	if (!err && good && b->fns.cnt >= RT_MAX_FUNCTIONS)
 		err = skip(b, name, PLAN_TOO_MANY);
-	else if (!err && good && !event) {
+	else if (!err && good) {
 		err = add_fn(b, name, places, flows, cnt, async);
 		name = NULL;
 	}
@@ -444,19 +445,17 @@ static char *copy_of(const char *s, int *err)
 	return copy;
 }
 
-int plan__new(int fd, const struct plan_request *req, struct plan **out, char **reason)
+int plan__build(int fd, const struct plan_request *req, const struct profile *profile,
+		struct plan **out, char **reason)
 {
 	struct plan *plan = calloc(1, sizeof(*plan));
 	struct selection sel = { 0 };
-	struct profile *profile = NULL;
 	struct image *img = NULL;
 	int err = plan ? 0 : -ENOMEM;
 
 	*reason = NULL;
 	if (!err)
 		err = image__open(fd, &img, reason);
-	if (!err)
-		err = profile__load(req->profile, req->profile_dir, req->exe_name, &profile, reason);
 	if (!err)
 		err = select__run(img, req, profile, &sel, reason);
 	if (!err) {
@@ -472,7 +471,6 @@ int plan__new(int fd, const struct plan_request *req, struct plan **out, char **
 			err = build(&b);
 	}
 	select__free(&sel);
-	profile__free(profile);
 	image__free(img);
 	if (err && !*reason)
 		*reason = strdup(strerror(-err));
@@ -480,6 +478,19 @@ int plan__new(int fd, const struct plan_request *req, struct plan **out, char **
 		plan__free(plan);
 	else
 		*out = plan;
+	return err;
+}
+
+int plan__new(int fd, const struct plan_request *req, struct plan **out, char **reason)
+{
+	struct profile *profile = NULL;
+	int err;
+
+	*reason = NULL;
+	err = profile__load(req->profile, req->profile_dir, req->exe_name, &profile, reason);
+	if (!err)
+		err = plan__build(fd, req, profile, out, reason);
+	profile__free(profile);
 	return err;
 }
 

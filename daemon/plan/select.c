@@ -147,17 +147,25 @@ static int crate_of(struct scan *s, const char *mangled, const struct name_parts
 	return err;
 }
 
+/*
+ * Where std has just caught a panic. When the first is inlined into its callers, what it calls
+ * first is left.
+ */
 static bool is_catch(const char *mangled, const struct name_parts *parts)
 {
+	static const char *const names[] = { "std::panicking::catch_unwind::cleanup",
+					     "std::panicking::try::cleanup",
+					     "__rustc::__rust_panic_cleanup",
+					     "__rust_panic_cleanup" };
+	bool yes = false;
 	char *name;
-	bool yes;
 
-	if (parts->lang != NAME_RUST || !strstr(mangled, "9panicking") ||
-	    !strstr(mangled, "7cleanup"))
+	if (!strstr(mangled, "_cleanup") &&
+	    (!strstr(mangled, "9panicking") || !strstr(mangled, "7cleanup")))
 		return false;
 	name = name__demangle(mangled, parts);
-	yes = name && (!strcmp(name, "std::panicking::catch_unwind::cleanup") ||
-		       !strcmp(name, "std::panicking::try::cleanup"));
+	for (size_t i = 0; name && i < sizeof(names) / sizeof(*names); i++)
+		yes |= !strcmp(name, names[i]);
 	free(name);
 	return yes;
 }

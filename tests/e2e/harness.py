@@ -101,7 +101,8 @@ class Fixture:
                 left = end - time.monotonic()
                 check(left > 0 and selector.select(left), f"{self.exe} said nothing for {seconds} s")
                 data = os.read(self.process.stdout.fileno(), 1 << 16)
-                check(data, f"{self.exe} ended: {self.process.wait()}")
+                if not data:
+                    raise Failure(f"{self.exe} ended: {self.process.wait()}")
                 self.buffer += data
         line, _, self.buffer = self.buffer.partition(b"\n")
         return line.decode()

@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The plan as text for people: what `roletrace list` prints. Not made to be parsed. */
+#ifndef PLAN_LIST_H
+#define PLAN_LIST_H
+
+#include <stdio.h>
+
+struct plan;
+
+void plan__print(const struct plan *plan, FILE *out);
+
+#endif

@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "plan/wire.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/strbuf.h"
+#include "plan/plan.h"
+
+/* ---- writing: numbers as u64, strings as length + 1 and bytes, 0 for NULL ---- */
+
+static void put(struct strbuf *out, uint64_t v)
+{
+	strbuf__add(out, &v, sizeof(v));
+}
+
+static void put_str(struct strbuf *out, const char *s)
+{
+	put(out, s ? strlen(s) + 1 : 0);
+	if (s)
+		strbuf__adds(out, s);
+}
+
+static void put_fn(struct strbuf *out, const struct plan_fn *f)
+{
+	put_str(out, f->name);
+	put_str(out, f->symbol);
+	put_str(out, f->crate);
+	put_str(out, f->file);
+	put(out, f->alias_cnt);
+	for (size_t i = 0; i < f->alias_cnt; i++)
+		put_str(out, f->aliases[i]);
+	put(out, f->line);
+	put(out, f->kind);
+	put(out, f->addresses);
+	put(out, f->entry_sites);
+	put(out, f->exit_sites);
+	put(out, f->entry_insn);
+	put(out, f->exit_insn);
+	put(out, f->never_returns);
+}
+
+static void put_sites(struct strbuf *out, const struct plan_site *s, size_t cnt)
+{
+	put(out, cnt);
+	for (size_t i = 0; i < cnt; i++) {
+		put(out, s[i].offset);
+		put(out, s[i].vaddr);
+		put(out, s[i].fn);
+		put(out, s[i].kind);
+		put(out, s[i].insn);
+		put(out, s[i].cond);
+		put(out, s[i].sp_words);
+	}
+}
+
+void wire__write(const struct plan *p, struct strbuf *out)
+{
+	put(out, p->fn_cnt);
+	for (size_t i = 0; i < p->fn_cnt; i++)
+		put_fn(out, &p->fns[i]);
+	put_sites(out, p->sites, p->site_cnt);
+	put_sites(out, p->catches, p->catch_cnt);
+	put(out, p->skip_cnt);
+	for (size_t i = 0; i < p->skip_cnt; i++) {
+		put_str(out, p->skipped[i].name);
+		put(out, p->skipped[i].why);
+	}
+	put(out, p->inlined_cnt);
+	for (size_t i = 0; i < p->inlined_cnt; i++)
+		put_str(out, p->inlined_only[i]);
+	put_str(out, p->build_id);
+	put_str(out, p->profile);
+	put_str(out, p->hint);
+	put(out, p->symbol_cnt);
+	put(out, p->no_symbols);
+	put(out, p->exit);
+}
+
+/* ---- reading ---- */
+
+struct reader {
+	const char *at, *end;
+	bool bad;	   /* the bytes are no plan */
+	bool no_memory;
+};
+
+static uint64_t get(struct reader *r)
+{
+	uint64_t v = 0;
+
+	if ((size_t)(r->end - r->at) < sizeof(v)) {
+		r->bad = true;
+		return 0;
+	}
+	memcpy(&v, r->at, sizeof(v));
+	r->at += sizeof(v);
+	return v;
+}
+
+/* A number that must be below limit. */
+static uint64_t get_below(struct reader *r, uint64_t limit)
+{
+	uint64_t v = get(r);
+
+	if (v < limit)
+		return v;
+	r->bad = true;
+	return 0;
+}
+
+static char *get_str(struct reader *r)
+{
+	uint64_t len = get(r);
+	char *s;
+
+	if (!len)
+		return NULL;
+	if (--len > (size_t)(r->end - r->at) || memchr(r->at, '\0', len)) {
+		r->bad = true;
+		return NULL;
+	}
+	s = strndup(r->at, len);
+	r->no_memory |= !s;
+	r->at += len;
+	return s;
+}
+
+/* A string that must be there. */
+static char *get_name(struct reader *r)
+{
+	char *s = get_str(r);
+
+	r->bad |= !s;
+	return s;
+}
+
+/* An array whose elements take at least a number each on the wire: its size is bounded by them. */
+static void *get_array(struct reader *r, size_t elem_bytes, size_t *cnt)
+{
+	uint64_t n = get_below(r, (uint64_t)(r->end - r->at) / sizeof(uint64_t) + 1);
+	void *p = calloc(n + 1, elem_bytes);
+
+	r->no_memory |= !p;
+	*cnt = p ? n : 0;
+	return p;
+}
+
+static bool sound(const struct reader *r)
+{
+	return !r->bad && !r->no_memory;
+}
+
+static void get_fn(struct reader *r, struct plan_fn *f)
+{
+	f->name = get_name(r);
+	f->symbol = get_name(r);
+	f->crate = get_name(r);
+	f->file = get_str(r);
+	f->aliases = get_array(r, sizeof(*f->aliases), &f->alias_cnt);
+	for (size_t i = 0; i < f->alias_cnt && sound(r); i++)
+		f->aliases[i] = get_name(r);
+	f->line = (uint32_t)get(r);
+	f->kind = get_below(r, PLAN_ASYNC + 1);
+	f->addresses = (uint32_t)get(r);
+	f->entry_sites = (uint32_t)get(r);
+	f->exit_sites = (uint32_t)get(r);
+	f->entry_insn = get_below(r, RT_INSN_CLASSES);
+	f->exit_insn = get_below(r, RT_INSN_CLASSES);
+	f->never_returns = get_below(r, 2);
+}
+
+/* Sites of functions in their order; of no function (catches) when fn_cnt is 0. */
+static struct plan_site *get_sites(struct reader *r, size_t fn_cnt, size_t *cnt)
+{
+	struct plan_site *s = get_array(r, sizeof(*s), cnt);
+
+	for (size_t i = 0; i < *cnt && sound(r); i++) {
+		s[i].offset = get(r);
+		s[i].vaddr = get(r);
+		s[i].fn = (uint32_t)get_below(r, fn_cnt ? fn_cnt : 1);
+		s[i].kind = get_below(r, RT_SITE_URET + 1);
+		s[i].insn = get_below(r, RT_INSN_CLASSES);
+		s[i].cond = (uint8_t)get_below(r, 16);
+		s[i].sp_words = (uint16_t)get_below(r, UINT16_MAX + 1);
+		r->bad |= i && s[i].fn < s[i - 1].fn;
+	}
+	return s;
+}
+
+static void get_plan(struct reader *r, struct plan *p)
+{
+	p->fns = get_array(r, sizeof(*p->fns), &p->fn_cnt);
+	r->bad |= p->fn_cnt > RT_MAX_FUNCTIONS;
+	for (size_t i = 0; i < p->fn_cnt && sound(r); i++)
+		get_fn(r, &p->fns[i]);
+	p->sites = get_sites(r, p->fn_cnt, &p->site_cnt);
+	r->bad |= p->site_cnt && !p->fn_cnt;
+	p->catches = get_sites(r, 0, &p->catch_cnt);
+	p->skipped = get_array(r, sizeof(*p->skipped), &p->skip_cnt);
+	for (size_t i = 0; i < p->skip_cnt && sound(r); i++) {
+		p->skipped[i].name = get_name(r);
+		p->skipped[i].why = get_below(r, PLAN_REFUSAL_CNT);
+	}
+	p->inlined_only = get_array(r, sizeof(*p->inlined_only), &p->inlined_cnt);
+	for (size_t i = 0; i < p->inlined_cnt && sound(r); i++)
+		p->inlined_only[i] = get_name(r);
+	p->build_id = get_str(r);
+	p->profile = get_str(r);
+	p->hint = get_str(r);
+	p->symbol_cnt = get(r);
+	p->no_symbols = get_below(r, 2);
+	p->exit = get_below(r, PLAN_EXIT_URETPROBE + 1);
+	r->bad |= r->at != r->end;
+}
+
+int wire__read(const void *data, size_t len, struct plan **out)
+{
+	struct reader r = { .at = data, .end = (const char *)data + len };
+	struct plan *p = calloc(1, sizeof(*p));
+
+	if (!p)
+		return -ENOMEM;
+	get_plan(&r, p);
+	if (!sound(&r)) {
+		plan__free(p);
+		return r.bad ? -EPROTO : -ENOMEM;
+	}
+	*out = p;
+	return 0;
+}
