@@ -35,6 +35,8 @@
 /* The main stack may grow down to its limit; the gap below it is kept free by the kernel. */
 #define MAIN_STACK_MIN_BYTES (128ull << 20)
 #define MAIN_STACK_MAX_BYTES (1ull << 30)
+/* While the kernel cannot say where a thread's stack begins, this much of its top is known. */
+#define SURE_STACK_BYTES (128ull << 10)
 
 static __always_inline struct rt_frame *frame_at(struct rt_stack *s, rt_u32 i)
 {
@@ -47,7 +49,9 @@ static long note_area(struct task_struct *task, struct vm_area_struct *vma, rt_u
 	return 0;
 }
 
-/* Learns where the thread's own stack is. May fail for the moment: all is foreign until it works.
+/*
+ * Learns where the thread's own stack is. The kernel may be too busy with the memory map to say
+ * (threads being created): then only the top of the stack is known, until the next call.
  */
 static __noinline int find_home(struct rt_stack *s, struct task_struct *t)
 {
@@ -64,12 +68,11 @@ static __noinline int find_home(struct rt_stack *s, struct task_struct *t)
 	} else {
 		hi = t->thread.fsbase;
 		bpf_find_vma(t, hi, note_area, &lo, 0);
-		if (!lo)
-			return 0;
 	}
-	s->home_lo = lo;
+	s->home_lo = lo ?: hi - SURE_STACK_BYTES;
 	s->home_hi = hi;
-	s->flags |= RT_STACK_HOME;
+	if (lo)
+		s->flags |= RT_STACK_HOME;
 	return 0;
 }
 
@@ -298,7 +301,8 @@ static __always_inline void shadow_enter(rt_u32 fn, rt_u64 sp, rt_u32 class, boo
 	f = frame_at(s, d);
 	f->sp = sp;
 	f->ret_addr = 0;
-	if (!uret)
+	/* a read of user memory is dear (280 ns in a VM): only where it is the only proof */
+	if (!uret && flags & RT_FRAME_FOREIGN)
 		bpf_probe_read_user(&f->ret_addr, sizeof(f->ret_addr), (void *)sp);
 	f->child_ns = 0;
 	f->cost_ns = 0;

@@ -10,7 +10,7 @@ cd "$(dirname "$0")/.." || exit 1
 . packaging/lib.sh
 me=check
 
-LINE='^([A-Za-z0-9_-]+: *)?([0-9]+) passed, ([0-9]+) failed(, ([0-9]+) skipped)?$'
+LINE='^([A-Za-z0-9_ -]+: *)?([0-9]+) passed, ([0-9]+) failed(, ([0-9]+) skipped)?$'
 passed=0 failed=0 skipped=0
 summary=
 

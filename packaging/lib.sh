@@ -31,8 +31,8 @@ kernel_can_trace() {
 
 # make with the caller's settings (O, SAN, ... come along in MAKEFLAGS) on all CPUs, unless it said how many.
 make_in_parallel() {
-	case ${MAKEFLAGS:-} in
-	*-j*) "${MAKE:-make}" --no-print-directory "$@" ;;
-	*) "${MAKE:-make}" --no-print-directory -j"$(nproc)" "$@" ;;
-	esac
+	local options=(--no-print-directory)
+	case ${MAKEFLAGS:-} in *V=1*) ;; *) options+=(-s) ;; esac
+	case ${MAKEFLAGS:-} in *-j*) ;; *) options+=(-j"$(nproc)") ;; esac
+	"${MAKE:-make}" "${options[@]}" "$@"
 }

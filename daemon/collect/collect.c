@@ -130,6 +130,11 @@ static void fill_prices(const struct collector *c, const struct plan_fn *pf,
 	}
 }
 
+static uint64_t above_zero(uint64_t a, uint64_t b)
+{
+	return a > b ? a - b : 0;
+}
+
 static int fill_fn(const struct collector *c, rt_u32 fn, struct snapshot *s, uint64_t *cost_ns)
 {
 	const struct plan_fn *pf = &c->plan->fns[fn];
@@ -154,6 +159,7 @@ static int fill_fn(const struct collector *c, rt_u32 fn, struct snapshot *s, uin
 		.returned = st.returned,
 		.unwound = st.unwound + settler__dead(c->settler, fn),
 		.in_flight = settler__in_flight(c->settler, fn) + st.ended,
+		.in_flight_stale = settler__stale(c->settler, fn),
 		.untimed = st.untimed,
 		.tail_exits = st.tail_exits,
 		.sum_ns = st.sum_ns,
@@ -165,6 +171,11 @@ static int fill_fn(const struct collector *c, rt_u32 fn, struct snapshot *s, uin
 		.clamped = st.clamped,
 		.hist_lost = st.hist_lost,
 	};
+	/* the threads went on while they were looked at: what is not known to have ended is in
+	 * flight */
+	if (!s->window.settled)
+		out->in_flight =
+			above_zero(out->calls, out->returned + out->unwound + out->untimed);
 	fill_prices(c, pf, out);
 	s->overhead.hits += st.calls + st.returned + st.misses;
 	s->overhead.corrected_ns += st.corrected_ns;

@@ -23,7 +23,7 @@ struct settler {
 	const struct object *obj;
 	const struct target *target;
 	struct bpf_link *link;
-	rt_u64 *in_flight, *dead;
+	rt_u64 *in_flight, *stale, *dead;
 	call_vec suspects; /* found dead in the last pass, sorted */
 };
 
@@ -38,8 +38,9 @@ struct settler *settler__new(const struct object *obj, const struct target *targ
 	s->obj = obj;
 	s->target = target;
 	s->in_flight = calloc(obj->fn_cnt + 1, sizeof(*s->in_flight));
+	s->stale = calloc(obj->fn_cnt + 1, sizeof(*s->stale));
 	s->dead = calloc(obj->fn_cnt + 1, sizeof(*s->dead));
-	if (!s->in_flight || !s->dead) {
+	if (!s->in_flight || !s->stale || !s->dead) {
 		settler__free(s);
 		errno = ENOMEM;
 		return NULL;
@@ -62,6 +63,7 @@ void settler__free(struct settler *s)
 	bpf_link__destroy(s->link);
 	vec__free(&s->suspects);
 	free(s->in_flight);
+	free(s->stale);
 	free(s->dead);
 	free(s);
 }
@@ -92,16 +94,26 @@ static bool at_home(const struct rt_settled *thread, rt_u64 sp)
 	return sp >= thread->home_lo && sp < thread->home_hi;
 }
 
-static bool looks_dead(const struct rt_settled *thread, const struct rt_frame *f, int mem)
+/* The target's memory, as far as it can be read: without it fewer frames are proven dead. */
+struct memory {
+	int fd;
+	struct target_map *code;
+	size_t code_cnt;
+};
+
+static bool looks_dead(const struct rt_settled *thread, const struct rt_frame *f,
+		       const struct memory *mem)
 {
-	rt_u64 now;
+	rt_u64 slot;
 
 	if (!(f->flags & RT_FRAME_FOREIGN) && at_home(thread, thread->user_sp) &&
 	    f->sp < thread->user_sp)
 		return true;
-	if (!f->ret_addr || mem < 0)
+	if (mem->fd < 0 || pread(mem->fd, &slot, sizeof(slot), (off_t)f->sp) != sizeof(slot))
 		return false;
-	return pread(mem, &now, sizeof(now), (off_t)f->sp) == sizeof(now) && now != f->ret_addr;
+	if (f->ret_addr)
+		return slot != f->ret_addr;
+	return mem->code_cnt && !target__is_code(mem->code, mem->code_cnt, slot);
 }
 
 static int by_call(const void *a, const void *b)
@@ -110,7 +122,7 @@ static int by_call(const void *a, const void *b)
 }
 
 static int count_thread(struct settler *s, const struct rt_settled *thread,
-			const struct rt_frame *frames, int mem, call_vec *suspects)
+			const struct rt_frame *frames, const struct memory *mem, call_vec *suspects)
 {
 	for (rt_u32 i = 0; i < thread->depth; i++) {
 		const struct rt_frame *f = &frames[i];
@@ -124,6 +136,7 @@ static int count_thread(struct settler *s, const struct rt_settled *thread,
 			continue;
 		if (!looks_dead(thread, f, mem)) {
 			s->in_flight[f->fn]++;
+			s->stale[f->fn] += f->sp == thread->user_sp;
 			continue;
 		}
 		slot = vec__push(suspects);
@@ -143,13 +156,18 @@ int settler__pass(struct settler *s)
 {
 	struct strbuf records = STRBUF_INIT;
 	call_vec suspects = {};
-	int err, mem;
+	struct memory mem = { .fd = -1 };
+	int err;
 
 	err = read_iterator(s, &records);
 	if (err)
 		goto out;
-	mem = target__open_mem(s->target); /* without it fewer are proven dead */
+	if (records.len) {
+		mem.fd = target__open_mem(s->target);
+		(void)target__code_maps(s->target, &mem.code, &mem.code_cnt);
+	}
 	memset(s->in_flight, 0, s->obj->fn_cnt * sizeof(*s->in_flight));
+	memset(s->stale, 0, s->obj->fn_cnt * sizeof(*s->stale));
 	memset(s->dead, 0, s->obj->fn_cnt * sizeof(*s->dead));
 	for (size_t at = 0; !err && at + sizeof(struct rt_settled) <= records.len;) {
 		struct rt_settled thread;
@@ -165,10 +183,11 @@ int settler__pass(struct settler *s)
 		}
 		memcpy(frames, records.s + at, bytes);
 		at += bytes;
-		err = count_thread(s, &thread, frames, mem, &suspects);
+		err = count_thread(s, &thread, frames, &mem, &suspects);
 	}
-	if (mem >= 0)
-		close(mem);
+	if (mem.fd >= 0)
+		close(mem.fd);
+	free(mem.code);
 	if (suspects.cnt)
 		qsort(suspects.data, suspects.cnt, sizeof(*suspects.data), by_call);
 	vec__free(&s->suspects);
@@ -183,6 +202,11 @@ out:
 rt_u64 settler__in_flight(const struct settler *s, rt_u32 fn)
 {
 	return s->in_flight[fn];
+}
+
+rt_u64 settler__stale(const struct settler *s, rt_u32 fn)
+{
+	return s->stale[fn];
 }
 
 rt_u64 settler__dead(const struct settler *s, rt_u32 fn)

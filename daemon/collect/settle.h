@@ -3,9 +3,10 @@
  * The calls in flight, read from the threads' shadow stacks: counted, not computed.
  *
  * A frame may be dead and not swept yet (longjmp, then nothing traced above it). It is proven dead
- * when its return slot no longer holds its return address, or the thread's stack pointer is above
- * it. A running thread changes while we look, so the proof counts only for a frame that was found
- * dead in one pass and is still there in a later one: a call that merely returned is gone by then.
+ * when the thread's stack pointer is above it, or its return slot no longer holds its return
+ * address (where that was kept) or any address of code. A running thread changes while we look, so
+ * the proof counts only for a frame that was found dead in one pass and is still there in a later
+ * one: a call that merely returned is gone by then.
  */
 #ifndef COLLECT_SETTLE_H
 #define COLLECT_SETTLE_H
@@ -22,6 +23,8 @@ void settler__free(struct settler *s);
 int settler__pass(struct settler *s);
 /* Of the last pass. */
 rt_u64 settler__in_flight(const struct settler *s, rt_u32 fn); /* the dead left out */
-rt_u64 settler__dead(const struct settler *s, rt_u32 fn);      /* ended without an exit */
+/* Of those: perhaps dead. The thread stands where the call's own return address was. */
+rt_u64 settler__stale(const struct settler *s, rt_u32 fn);
+rt_u64 settler__dead(const struct settler *s, rt_u32 fn); /* ended without an exit */
 
 #endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The part of plan__new that reads the file: the profile is loaded (or NULL), no other file is opened. */
+/* The part of plan__new that reads the file: the profile is loaded (or NULL), no other file is
+ * opened. */
 #ifndef PLAN_BUILD_H
 #define PLAN_BUILD_H
 

@@ -39,10 +39,14 @@
 struct part {
 	uint64_t start, end;
 	const uint8_t *bytes;
-	uint32_t *at; /* per byte: index of the instruction that starts there, + 1 */
+	uint32_t *at;	    /* per byte: index of the instruction that starts there, + 1 */
 	size_t first, last; /* its instructions */
 	struct cfi_fde fde;
 	bool has_fde;
+	struct rows {
+		struct cfi_row *data;
+		size_t cnt, cap;
+	} rows;
 };
 
 /* What is known on arrival at an instruction. */
@@ -62,6 +66,7 @@ struct walk {
 	VEC(struct visit) visits;
 	VEC(uint32_t) todo;
 	VEC(struct flow_site) exits;
+	VEC(uint64_t) addresses; /* of data that the function takes: where tables may be */
 	bool oom;
 };
 
@@ -89,6 +94,28 @@ static bool index_of(struct walk *w, uint64_t vaddr, uint32_t *i)
 		return false;
 	*i = part->at[vaddr - part->start] - 1;
 	return true;
+}
+
+static void keep_row(void *arg, const struct cfi_row *row)
+{
+	struct cfi_row *slot = vec__push((struct rows *)arg);
+
+	if (slot)
+		*slot = *row;
+}
+
+static void keep_address(struct walk *w, const struct insn *in)
+{
+	uint64_t offset, *slot;
+
+	if (in->op != INSN_LEA || in->mem.base != INSN_RIP ||
+	    image__code_offset(w->img, (uint64_t)in->mem.disp, &offset))
+		return;
+	slot = vec__push(&w->addresses);
+	if (slot)
+		*slot = (uint64_t)in->mem.disp;
+	else
+		w->oom = true;
 }
 
 /* Decodes straight on; a byte that starts no instruction is left out. */
@@ -121,10 +148,13 @@ static bool add_part(struct walk *w, uint64_t start, uint64_t bytes)
 		}
 		*slot = in;
 		part->at[off] = (uint32_t)w->insns.cnt;
+		keep_address(w, &in);
 		off += in.len;
 	}
 	part->last = w->insns.cnt;
 	part->has_fde = cfi__find(w->img, start, &part->fde);
+	if (part->has_fde)
+		cfi__rows(w->img, &part->fde, keep_row, &part->rows);
 	return true;
 }
 
@@ -221,13 +251,24 @@ static void fall_to(struct walk *w, uint32_t from, uint64_t vaddr, int32_t sp, i
 static int32_t sp_by_rows(struct walk *w, uint64_t vaddr)
 {
 	struct part *part = part_of(w, vaddr);
-	struct cfi_row row;
+	size_t lo = 0, hi = part ? part->rows.cnt : 0;
+	const struct cfi_row *row;
 
-	if (!part || !part->has_fde || vaddr < part->fde.start || vaddr >= part->fde.end ||
-	    !cfi__row(w->img, &part->fde, vaddr, &row) || row.reg != CFI_RSP ||
-	    row.offset > INT32_MAX || row.offset < INT32_MIN + 9)
+	if (!hi || vaddr < part->fde.start || vaddr >= part->fde.end)
 		return UNKNOWN;
-	return (int32_t)(8 - row.offset);
+	while (hi - lo > 1) {
+		size_t mid = lo + (hi - lo) / 2;
+
+		if (part->rows.data[mid].start <= vaddr)
+			lo = mid;
+		else
+			hi = mid;
+	}
+	row = &part->rows.data[lo];
+	if (!row->known || row->reg != CFI_RSP || row->offset > INT32_MAX ||
+	    row->offset < INT32_MIN + 9)
+		return UNKNOWN;
+	return (int32_t)(8 - row->offset);
 }
 
 /* Whether a jump or ret at i leaves with the stack as the caller had it. */
@@ -337,13 +378,9 @@ static size_t table_room(struct walk *w, uint64_t table, size_t bound, unsigned 
 {
 	uint64_t end = table + (uint64_t)bound * bytes;
 
-	for (size_t k = 0; k < w->insns.cnt; k++) {
-		const struct insn *in = &w->insns.data[k];
-		uint64_t next = (uint64_t)in->mem.disp;
-
-		if (in->op == INSN_LEA && in->mem.base == INSN_RIP && next > table && next < end)
-			end = next;
-	}
+	for (size_t k = 0; k < w->addresses.cnt; k++)
+		if (w->addresses.data[k] > table && w->addresses.data[k] < end)
+			end = w->addresses.data[k];
 	return (end - table) / bytes;
 }
 
@@ -402,14 +439,8 @@ static enum jump any_table(struct walk *w, uint32_t i)
 {
 	bool found = false;
 
-	for (size_t k = 0; k < w->insns.cnt; k++) {
-		const struct insn *in = &w->insns.data[k];
-		uint64_t offset;
-
-		if (in->op == INSN_LEA && in->mem.base == INSN_RIP &&
-		    !image__code_offset(w->img, (uint64_t)in->mem.disp, &offset))
-			found |= follow_table(w, i, (uint64_t)in->mem.disp, MAX_TABLE, 4);
-	}
+	for (size_t k = 0; k < w->addresses.cnt; k++)
+		found |= follow_table(w, i, w->addresses.data[k], MAX_TABLE, 4);
 	return found ? JUMP_TABLE : JUMP_UNKNOWN;
 }
 
@@ -457,8 +488,8 @@ static enum jump table_of_addresses(struct walk *w, uint32_t i, uint32_t at)
 		return JUMP_UNKNOWN;
 	if (!is_own(w, first))
 		return image__function_at(w->img, first) ? JUMP_TAIL : JUMP_UNKNOWN;
-	return follow_table(w, i, table, table_bound(w, at, in->mem.index), 8) ? JUMP_TABLE :
-										 JUMP_UNKNOWN;
+	return follow_table(w, i, table, table_bound(w, at, in->mem.index), 8) ? JUMP_TABLE
+									       : JUMP_UNKNOWN;
 }
 
 /* A jump through a register: what put the address there? */
@@ -481,8 +512,9 @@ static enum jump through_register(struct walk *w, uint32_t i)
 		return table_of_addresses(w, i, def);
 	if (in->op == INSN_LOAD64 || in->op == INSN_MOV || in->op == INSN_LEA)
 		return JUMP_TAIL;
-	return in->flow == INSN_CALL || in->flow == INSN_CALL_IND || in->sp_bytes == 8 ?
-		       JUMP_TAIL : /* a result, or popped */
+	return in->flow == INSN_CALL || in->flow == INSN_CALL_IND || in->sp_bytes == 8
+		       ? JUMP_TAIL
+		       : /* a result, or popped */
 		       JUMP_UNKNOWN;
 }
 
@@ -518,7 +550,8 @@ static void visit(struct walk *w, uint32_t i)
 	switch ((enum insn_flow)in.flow) {
 	case INSN_CALL:
 	case INSN_CALL_IND:
-		/* the call may not return, and what follows it be another block with its own stack */
+		/* the call may not return, and what follows it be another block with its own stack
+		 */
 		rows = sp_by_rows(w, in.vaddr + in.len);
 		if (rows != UNKNOWN)
 			sp = rows;
@@ -645,9 +678,9 @@ static void choose_entry(struct walk *w)
 
 	if (w->visits.data[0].target)
 		refuse(w, PLAN_ENTERED_MIDWAY, first->vaddr);
-	w->out->first = (struct flow_site){ .vaddr = first->vaddr,
-					    .insn = first->emulated ? RT_INSN_EMULATED :
-								      RT_INSN_STEPPED };
+	w->out->first =
+		(struct flow_site){ .vaddr = first->vaddr,
+				    .insn = first->emulated ? RT_INSN_EMULATED : RT_INSN_STEPPED };
 	*entry = w->out->first;
 	for (size_t i = w->parts[0].first; i < w->parts[0].last; i++) {
 		const struct insn *in = &w->insns.data[i];
@@ -721,8 +754,11 @@ int flow__analyse(const struct image *img, const struct symbol *sym, uint64_t si
 	out->exit_cnt = w.exits.cnt;
 	out->insns = w.insns.data;
 	out->insn_cnt = w.insns.cnt;
-	for (unsigned i = 0; i < w.part_cnt; i++)
+	for (unsigned i = 0; i < w.part_cnt; i++) {
 		free(w.parts[i].at);
+		vec__free(&w.parts[i].rows);
+	}
+	vec__free(&w.addresses);
 	vec__free(&w.visits);
 	vec__free(&w.todo);
 	return w.oom ? -ENOMEM : 0;

@@ -22,8 +22,8 @@ struct flow_site {
 };
 
 struct flow {
-	enum plan_refusal why; /* PLAN_OK, or nothing else here is to be used */
-	uint64_t why_at;       /* the address that settled it; for messages */
+	enum plan_refusal why;	/* PLAN_OK, or nothing else here is to be used */
+	uint64_t why_at;	/* the address that settled it; for messages */
 	struct flow_site entry; /* the cheapest place for the entry probe */
 	struct flow_site first; /* the first instruction: the only place for a return probe */
 	struct flow_site *exits;

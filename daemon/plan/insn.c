@@ -11,36 +11,31 @@
  */
 #include "plan/insn.h"
 
+#include <pthread.h>
 #include <string.h>
 #include <Zydis/Zydis.h>
 
 /* Opcodes refused in 64-bit mode, a bit each: good_insns_64, inverted. */
 static const uint16_t bad_opcodes[16] = {
-	0x40c0, /* 06 07 0e; (0f is the escape, good_2byte_insns decides) */
-	0xc0c0, /* 16 17 1e 1f */
-	0x8080, /* 27 2f */
-	0x8080, /* 37 3f */
-	0x0000, 0x0000,
-	0xf007, /* 60 61 62 (EVEX), 6c-6f ins outs */
-	0x0000,
-	0x0004, /* 82 */
-	0x0400, /* 9a */
-	0x0000, 0x0000,
-	0xf000, /* cc int3, cd int, ce, cf iret */
-	0x0070, /* d4 d5 d6 */
-	0xf4f0, /* e4-e7 in out, ea, ec-ef in out */
-	0x0c12, /* f1 int1, f4 hlt, fa cli, fb sti */
+	0x40c0,			/* 06 07 0e; (0f is the escape, good_2byte_insns decides) */
+	0xc0c0,			/* 16 17 1e 1f */
+	0x8080,			/* 27 2f */
+	0x8080,			/* 37 3f */
+	0x0000, 0x0000, 0xf007, /* 60 61 62 (EVEX), 6c-6f ins outs */
+	0x0000, 0x0004,		/* 82 */
+	0x0400,			/* 9a */
+	0x0000, 0x0000, 0xf000, /* cc int3, cd int, ce, cf iret */
+	0x0070,			/* d4 d5 d6 */
+	0xf4f0,			/* e4-e7 in out, ea, ec-ef in out */
+	0x0c12,			/* f1 int1, f4 hlt, fa cli, fb sti */
 };
 
 /* The same behind 0f: good_2byte_insns, inverted. */
 static const uint16_t bad_opcodes_0f[16] = {
-	0x0be3, /* 00 01 05 syscall 06 07 08 09 0b ud2 */
-	0x0000, 0x0000,
-	0x00b1, /* 30 34 sysenter 35 37 */
-	0x0000, 0x0000, 0x0000,
-	0x0300, /* 78 79 */
-	0x0000, 0x0000,
-	0x4000, /* ae fences, xsave */
+	0x0be3,				/* 00 01 05 syscall 06 07 08 09 0b ud2 */
+	0x0000, 0x0000, 0x00b1,		/* 30 34 sysenter 35 37 */
+	0x0000, 0x0000, 0x0000, 0x0300, /* 78 79 */
+	0x0000, 0x0000, 0x4000,		/* ae fences, xsave */
 	0x0000, 0x0000, 0x0000, 0x0000, 0x0000,
 };
 
@@ -49,13 +44,29 @@ static bool in_table(const uint16_t table[16], uint8_t opcode)
 	return table[opcode >> 4] >> (opcode & 15) & 1;
 }
 
+static struct {
+	pthread_once_t once;
+	ZydisDecoder decoder;
+	uint8_t regs[ZYDIS_REGISTER_MAX_VALUE + 1]; /* enum insn_reg of each */
+} setup = { .once = PTHREAD_ONCE_INIT };
+
+static void set_up(void)
+{
+	ZydisDecoderInit(&setup.decoder, ZYDIS_MACHINE_MODE_LONG_64, ZYDIS_STACK_WIDTH_64);
+	for (int r = 0; r <= ZYDIS_REGISTER_MAX_VALUE; r++) {
+		ZydisRegister full = ZydisRegisterGetLargestEnclosing(ZYDIS_MACHINE_MODE_LONG_64,
+								      (ZydisRegister)r);
+
+		setup.regs[r] = INSN_NONE;
+		if (full >= ZYDIS_REGISTER_RAX && full <= ZYDIS_REGISTER_R15)
+			setup.regs[r] = (uint8_t)(full - ZYDIS_REGISTER_RAX);
+	}
+	setup.regs[ZYDIS_REGISTER_RIP] = INSN_RIP;
+}
+
 static uint8_t reg_of(ZydisRegister r)
 {
-	ZydisRegister full = ZydisRegisterGetLargestEnclosing(ZYDIS_MACHINE_MODE_LONG_64, r);
-
-	if (full >= ZYDIS_REGISTER_RAX && full <= ZYDIS_REGISTER_R15)
-		return (uint8_t)(full - ZYDIS_REGISTER_RAX);
-	return r == ZYDIS_REGISTER_RIP ? INSN_RIP : INSN_NONE;
+	return setup.regs[r];
 }
 
 static bool has_prefix(const ZydisDecodedInstruction *in, const char *set)
@@ -88,12 +99,12 @@ static void kernel_view(const ZydisDecodedInstruction *in, struct insn *out)
 		out->refused |= in_table(bad_opcodes, op);
 		out->refused |= op == 0x8e && in->raw.modrm.reg == 2; /* mov ss masks exceptions */
 		out->emulated = op == 0xeb || op == 0xe9 || op == 0xe8 || (op & 0xf0) == 0x70;
-		out->emulated |= (op & 0xf8) == 0x50 &&
-				 (in->length == 1 || (in->length == 2 && in->raw.rex.offset == 0 &&
-						      in->raw.prefix_count == 1 &&
-						      in->attributes & ZYDIS_ATTRIB_HAS_REX &&
-						      !in->raw.rex.W && !in->raw.rex.R &&
-						      !in->raw.rex.X && in->raw.rex.B));
+		out->emulated |=
+			(op & 0xf8) == 0x50 &&
+			(in->length == 1 ||
+			 (in->length == 2 && in->raw.rex.offset == 0 && in->raw.prefix_count == 1 &&
+			  in->attributes & ZYDIS_ATTRIB_HAS_REX && !in->raw.rex.W &&
+			  !in->raw.rex.R && !in->raw.rex.X && in->raw.rex.B));
 	} else if (in->encoding == ZYDIS_INSTRUCTION_ENCODING_VEX) {
 		/* the kernel looks a VEX opcode up in the one-byte table, whatever its map */
 		out->refused |= in_table(bad_opcodes, op);
@@ -163,7 +174,8 @@ static void memory(const ZydisDecodedOperand *op, struct insn *out)
 static void stack(const ZydisDecodedInstruction *in, const ZydisDecodedOperand *ops,
 		  struct insn *out)
 {
-	bool to_sp = ops[0].type == ZYDIS_OPERAND_TYPE_REGISTER && reg_of(ops[0].reg.value) == INSN_RSP;
+	bool to_sp =
+		ops[0].type == ZYDIS_OPERAND_TYPE_REGISTER && reg_of(ops[0].reg.value) == INSN_RSP;
 	bool by_imm = ops[1].type == ZYDIS_OPERAND_TYPE_IMMEDIATE;
 
 	switch (in->mnemonic) {
@@ -192,9 +204,9 @@ static void stack(const ZydisDecodedInstruction *in, const ZydisDecodedOperand *
 			return;
 		out->sp_from_frame = out->mem.base == INSN_RBP;
 		out->sp_bytes = out->mem.index == INSN_NONE && (out->mem.base == INSN_RSP ||
-								out->mem.base == INSN_RBP) ?
-					(int32_t)out->mem.disp :
-					INSN_SP_LOST;
+								out->mem.base == INSN_RBP)
+					? (int32_t)out->mem.disp
+					: INSN_SP_LOST;
 		return;
 	case ZYDIS_MNEMONIC_MOV:
 		if (to_sp) {
@@ -220,7 +232,8 @@ static void values(const ZydisDecodedInstruction *in, const ZydisDecodedOperand 
 		   struct insn *out)
 {
 	const ZydisDecodedOperand *a = &ops[0], *b = &ops[1];
-	bool ra = a->type == ZYDIS_OPERAND_TYPE_REGISTER, rb = b->type == ZYDIS_OPERAND_TYPE_REGISTER;
+	bool ra = a->type == ZYDIS_OPERAND_TYPE_REGISTER,
+	     rb = b->type == ZYDIS_OPERAND_TYPE_REGISTER;
 	bool ma = a->type == ZYDIS_OPERAND_TYPE_MEMORY, mb = b->type == ZYDIS_OPERAND_TYPE_MEMORY;
 	bool ib = b->type == ZYDIS_OPERAND_TYPE_IMMEDIATE;
 
@@ -231,7 +244,9 @@ static void values(const ZydisDecodedInstruction *in, const ZydisDecodedOperand 
 	switch (in->mnemonic) {
 	case ZYDIS_MNEMONIC_MOV:
 		if (ra && rb)
-			out->op = a->size == 64 ? INSN_MOV : a->size == 32 ? INSN_MOV32 : INSN_OTHER;
+			out->op = a->size == 64	  ? INSN_MOV
+				  : a->size == 32 ? INSN_MOV32
+						  : INSN_OTHER;
 		else if (ra && mb)
 			out->op = a->size == 64	  ? INSN_LOAD64
 				  : a->size == 32 ? INSN_LOAD32
@@ -287,15 +302,11 @@ static void writes(const ZydisDecodedInstruction *in, const ZydisDecodedOperand 
 
 bool insn__decode(const uint8_t *bytes, size_t avail, uint64_t vaddr, struct insn *out)
 {
-	static _Thread_local ZydisDecoder decoder;
-	static _Thread_local bool ready;
 	ZydisDecodedOperand ops[ZYDIS_MAX_OPERAND_COUNT];
 	ZydisDecodedInstruction in;
 
-	if (!ready)
-		ready = ZYAN_SUCCESS(ZydisDecoderInit(&decoder, ZYDIS_MACHINE_MODE_LONG_64,
-						      ZYDIS_STACK_WIDTH_64));
-	if (!ready || !ZYAN_SUCCESS(ZydisDecoderDecodeFull(&decoder, bytes, avail, &in, ops)))
+	pthread_once(&setup.once, set_up);
+	if (!ZYAN_SUCCESS(ZydisDecoderDecodeFull(&setup.decoder, bytes, avail, &in, ops)))
 		return false;
 	memset(out, 0, sizeof(*out));
 	out->vaddr = vaddr;

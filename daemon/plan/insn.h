@@ -39,20 +39,20 @@ enum insn_flow {
 
 /* What it does to values, as far as tables and states are followed through it. */
 enum insn_op {
-	INSN_OTHER,	/* writes the registers in wmask */
-	INSN_MOV,	/* reg = reg2, 64 bits wide */
-	INSN_MOV32,	/* reg = reg2, 32 bits, zero extended */
-	INSN_LOAD64,	/* reg = mem */
-	INSN_LOAD32,	/* reg = mem, zero extended */
-	INSN_LOAD8,	/* reg = mem, one byte (movzx or mov) */
-	INSN_ZEXT8,	/* reg = low byte of reg2 */
-	INSN_LOADS32,	/* reg = mem, sign extended from 32 bits (movsxd) */
-	INSN_LEA,	/* reg = address of mem */
-	INSN_ADD,	/* reg += reg2 */
-	INSN_STORE64,	/* mem = reg */
+	INSN_OTHER,	 /* writes the registers in wmask */
+	INSN_MOV,	 /* reg = reg2, 64 bits wide */
+	INSN_MOV32,	 /* reg = reg2, 32 bits, zero extended */
+	INSN_LOAD64,	 /* reg = mem */
+	INSN_LOAD32,	 /* reg = mem, zero extended */
+	INSN_LOAD8,	 /* reg = mem, one byte (movzx or mov) */
+	INSN_ZEXT8,	 /* reg = low byte of reg2 */
+	INSN_LOADS32,	 /* reg = mem, sign extended from 32 bits (movsxd) */
+	INSN_LEA,	 /* reg = address of mem */
+	INSN_ADD,	 /* reg += reg2 */
+	INSN_STORE64,	 /* mem = reg */
 	INSN_STORE8_IMM, /* mem = imm, one byte */
-	INSN_CMP_IMM,	/* reg with imm */
-	INSN_CMP8_MEM,	/* byte in mem with imm */
+	INSN_CMP_IMM,	 /* reg with imm */
+	INSN_CMP8_MEM,	 /* byte in mem with imm */
 };
 
 struct insn_mem {
@@ -75,7 +75,8 @@ struct insn {
 	bool emulated;	    /* by the kernel; else it is single-stepped */
 	bool refused;	    /* the kernel puts no probe here */
 	bool frame_from_sp; /* mov rbp, rsp */
-	bool sp_from_frame; /* leave, mov rsp, rbp, lea rsp, [rbp + disp]: sp_bytes counts from rbp */
+	bool sp_from_frame; /* leave, mov rsp, rbp, lea rsp, [rbp + disp]: sp_bytes counts from rbp
+			     */
 	bool padding;	    /* nop of any length, or int3 */
 };
 #define INSN_SP_LOST INT32_MIN

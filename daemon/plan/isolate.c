@@ -44,14 +44,14 @@ static int drop_rights(void)
 	if (setrlimit(RLIMIT_AS, &memory))
 		return -errno;
 #endif
-	if (geteuid() == 0 &&
-	    (setgroups(0, NULL) || setresgid(NOBODY, NOBODY, NOBODY) ||
-	     setresuid(NOBODY, NOBODY, NOBODY)))
+	if (geteuid() == 0 && (setgroups(0, NULL) || setresgid(NOBODY, NOBODY, NOBODY) ||
+			       setresuid(NOBODY, NOBODY, NOBODY)))
 		return -errno;
 	return prctl(PR_SET_DUMPABLE, 0) ? -errno : 0;
 }
 
-static void child_main(int fd, int out, const struct plan_request *req, const struct profile *profile)
+static void child_main(int fd, int out, const struct plan_request *req,
+		       const struct profile *profile)
 {
 	struct verdict verdict = {};
 	struct strbuf reply = STRBUF_INIT;
@@ -142,7 +142,8 @@ static int run(int fd, const struct plan_request *req, const struct profile *pro
 	while (waitpid(child, &status, 0) < 0 && errno == EINTR)
 		;
 	if (err == -ETIMEDOUT) {
-		*reason = strdup("reading the executable's symbols took more than a minute: given up");
+		*reason = strdup(
+			"reading the executable's symbols took more than a minute: given up");
 	} else if (!err && (!WIFEXITED(status) || WEXITSTATUS(status))) {
 		err = -ENOEXEC;
 		*reason = strdup("reading the executable's symbols failed: the file is corrupt");

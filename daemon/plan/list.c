@@ -2,7 +2,6 @@
 /* Prints a plan. Names go last and uncut, so that the columns before them fit 80 characters. */
 #include "plan/list.h"
 
-
 #include "plan/plan.h"
 
 static const char *price(enum rt_insn_class insn, bool any)
@@ -32,8 +31,9 @@ static void print_functions(const struct plan *plan, FILE *out)
 	fprintf(out, "kind  entry  price exits  price   function\n");
 	for (size_t i = 0; i < plan->fn_cnt; i++)
 		print_function(plan, &plan->fns[i], out);
-	fprintf(out, "\nfast: emulated by the kernel, about 1 us a hit. step: single-stepped, dear.\n"
-		     "async: the poll function of an async function; its calls are polls.\n\n");
+	fprintf(out,
+		"\nfast: emulated by the kernel, about 1 us a hit. step: single-stepped, dear.\n"
+		"async: the poll function of an async function; its calls are polls.\n\n");
 }
 
 static void print_skipped(const struct plan *plan, FILE *out)
@@ -86,8 +86,8 @@ static void print_totals(const struct plan *plan, FILE *out)
 {
 	struct totals t = add_up(plan);
 
-	fprintf(out, "%zu functions (%zu async) of %zu symbols, %zu not probed", plan->fn_cnt, t.async,
-		plan->symbol_cnt, plan->skip_cnt);
+	fprintf(out, "%zu functions (%zu async) of %zu symbols, %zu not probed", plan->fn_cnt,
+		t.async, plan->symbol_cnt, plan->skip_cnt);
 	if (plan->inlined_cnt)
 		fprintf(out, ", %zu only inlined", plan->inlined_cnt);
 	fprintf(out, "\n%zu entry probes (%zu single-stepped)", t.entries, t.stepped_entries);

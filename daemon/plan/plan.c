@@ -12,6 +12,7 @@
 #include "plan/build.h"
 #include "plan/closure.h"
 #include "plan/flow.h"
+#include "plan/inlined.h"
 #include "plan/profile.h"
 #include "plan/select.h"
 #include "symbols/image.h"
@@ -125,8 +126,8 @@ static int by_identity(const void *a, const void *b)
 
 	if (order)
 		return order;
-	return x->best->sym->addr < y->best->sym->addr ? -1 :
-							  x->best->sym->addr > y->best->sym->addr;
+	return x->best->sym->addr < y->best->sym->addr ? -1
+						       : x->best->sym->addr > y->best->sym->addr;
 }
 
 static int skip(struct build *b, const char *name, enum plan_refusal why)
@@ -183,7 +184,8 @@ static char *unique_name(struct build *b, size_t lo, size_t hi, size_t first, si
 		if (i >= first && i < first + cnt)
 			continue;
 		same_file |= !strcmp(file_of(b, &all[i]), file_of(b, own));
-		other = full ? name__demangle_full(all[i].best->mangled, &all[i].best->parts) : NULL;
+		other = full ? name__demangle_full(all[i].best->mangled, &all[i].best->parts)
+			     : NULL;
 		same_full |= other && !strcmp(other, full);
 		free(other);
 	}
@@ -405,8 +407,9 @@ static int make_hint(struct build *b)
 	else if (sel->by_default && !sel->top_crates)
 		strbuf__adds(&sb, "no Rust crates in the file: choose functions with --function");
 	else if (sel->by_default && plan->fn_cnt < HARDLY_ANYTHING)
-		strbuf__addf(&sb, "the default (%s) finds %zu functions; crates with the most, for "
-				  "--crate: %s",
+		strbuf__addf(&sb,
+			     "the default (%s) finds %zu functions; crates with the most, for "
+			     "--crate: %s",
 			     sel->main_crate ? sel->main_crate : "the crate of main", plan->fn_cnt,
 			     sel->top_crates);
 	if (sb.oom)
@@ -445,6 +448,19 @@ static char *copy_of(const char *s, int *err)
 	return copy;
 }
 
+/* A --function that has no code to probe: does it exist at all? */
+static int say_unmatched(int fd, const struct selection *sel, char **reason)
+{
+	struct strbuf sb = STRBUF_INIT;
+
+	strbuf__addf(&sb, "--function '%s' matches %s", sel->unmatched,
+		     inlined__matches(fd, sel->unmatched)
+			     ? "only functions inlined into others: no code to probe"
+			     : "nothing");
+	*reason = strbuf__take(&sb);
+	return -ENOENT;
+}
+
 int plan__build(int fd, const struct plan_request *req, const struct profile *profile,
 		struct plan **out, char **reason)
 {
@@ -458,17 +474,21 @@ int plan__build(int fd, const struct plan_request *req, const struct profile *pr
 		err = image__open(fd, &img, reason);
 	if (!err)
 		err = select__run(img, req, profile, &sel, reason);
+	if (!err && sel.unmatched)
+		err = say_unmatched(fd, &sel, reason);
 	if (!err) {
 		struct build b = { .img = img, .sel = &sel, .plan = plan };
 
-		plan->exit = req->exit == PLAN_EXIT_URETPROBE ? PLAN_EXIT_URETPROBE :
-								PLAN_EXIT_SITES;
+		plan->exit =
+			req->exit == PLAN_EXIT_URETPROBE ? PLAN_EXIT_URETPROBE : PLAN_EXIT_SITES;
 		plan->symbol_cnt = sel.symbol_cnt;
 		plan->no_symbols = !sel.symbol_cnt;
 		plan->build_id = copy_of(image__build_id(img), &err);
 		plan->profile = copy_of(profile ? profile->name : NULL, &err);
 		if (!err)
 			err = build(&b);
+		if (!err && req->want_inlined)
+			err = inlined__find(fd, img, req, &sel, plan);
 	}
 	select__free(&sel);
 	image__free(img);

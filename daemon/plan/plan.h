@@ -31,6 +31,7 @@ struct plan_request {
 	const char *profile_dir; /* NULL: the built-in search path */
 	const char *exe_name;	 /* the real executable's path or name, for crates and profiles */
 	enum plan_exit exit;
+	bool want_inlined; /* inlined_only, files and lines too: reads all debug information */
 };
 
 enum plan_kind {
@@ -41,19 +42,19 @@ enum plan_kind {
 /* Why a function or a site is not probed. plan_refusal_text gives the words. */
 enum plan_refusal {
 	PLAN_OK = 0,
-	PLAN_NO_SIZE,		/* symbol of size 0: where it ends is unknown */
-	PLAN_NOT_CODE,		/* outside every executable segment */
-	PLAN_DATA_INSIDE,	/* another symbol says there is data within */
-	PLAN_UNDECODABLE,	/* bytes that are no instruction */
-	PLAN_BAD_BOUNDARY,	/* a branch into the middle of an instruction: data is suspected */
-	PLAN_UNPROBEABLE,	/* the kernel refuses that instruction (lock prefix, int3, ...) */
-	PLAN_UNKNOWN_JUMP,	/* an indirect jump that is neither a table nor a tail jump */
-	PLAN_FALLS_THROUGH,	/* runs on into the next symbol */
-	PLAN_ENTERED_MIDWAY,	/* its entry is also a loop head: an entry would count twice */
-	PLAN_IFUNC,		/* an IFUNC resolver, not the function */
-	PLAN_TOO_MANY,		/* beyond RT_MAX_FUNCTIONS */
-	PLAN_THUNK,		/* only a jump or a ret: entry and exit are one instruction */
-	PLAN_UNREACHED,		/* holds a way out that no path leads to: data, or a path was missed */
+	PLAN_NO_SIZE,	     /* symbol of size 0: where it ends is unknown */
+	PLAN_NOT_CODE,	     /* outside every executable segment */
+	PLAN_DATA_INSIDE,    /* another symbol says there is data within */
+	PLAN_UNDECODABLE,    /* bytes that are no instruction */
+	PLAN_BAD_BOUNDARY,   /* a branch into the middle of an instruction: data is suspected */
+	PLAN_UNPROBEABLE,    /* the kernel refuses that instruction (lock prefix, int3, ...) */
+	PLAN_UNKNOWN_JUMP,   /* an indirect jump that is neither a table nor a tail jump */
+	PLAN_FALLS_THROUGH,  /* runs on into the next symbol */
+	PLAN_ENTERED_MIDWAY, /* its entry is also a loop head: an entry would count twice */
+	PLAN_IFUNC,	     /* an IFUNC resolver, not the function */
+	PLAN_TOO_MANY,	     /* beyond RT_MAX_FUNCTIONS */
+	PLAN_THUNK,	     /* only a jump or a ret: entry and exit are one instruction */
+	PLAN_UNREACHED,	     /* holds a way out that no path leads to: data, or a path was missed */
 	PLAN_REFUSED_BY_KERNEL, /* said no at attach time (set by attach/) */
 	PLAN_REFUSAL_CNT,
 };

@@ -46,10 +46,10 @@ struct scan {
 /* std and what is linked into it: nobody's own code. */
 static bool is_std(const char *crate)
 {
-	static const char *const names[] = { "std",	  "core",	   "alloc",
-					     "hashbrown", "addr2line",	   "gimli",
+	static const char *const names[] = { "std",	  "core",	    "alloc",
+					     "hashbrown", "addr2line",	    "gimli",
 					     "object",	  "rustc_demangle", "miniz_oxide",
-					     "adler2",	  "panic_unwind",  "compiler_builtins",
+					     "adler2",	  "panic_unwind",   "compiler_builtins",
 					     "memchr",	  "__rustc" };
 
 	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
@@ -62,11 +62,11 @@ static bool is_std(const char *crate)
 static bool is_library(const char *crate)
 {
 	static const char *const names[] = {
-		"actix", "anyhow", "async", "axum",    "bytes",	  "chrono", "clap",  "crossbeam",
-		"diesel", "futures", "http", "hyper",  "json",	  "libc",   "log",   "mio",
-		"nom",	 "prost",  "quinn", "rand",    "rayon",	  "redis",  "regex", "reqwest",
-		"rustls", "serde", "sqlx",  "stratum", "syn",	  "time",   "tokio", "tonic",
-		"tower", "tracing", "url",  "uuid",    "warp",	  "web",    "x509",  "zmq",
+		"actix",  "anyhow",  "async", "axum",	 "bytes", "chrono", "clap",  "crossbeam",
+		"diesel", "futures", "http",  "hyper",	 "json",  "libc",   "log",   "mio",
+		"nom",	  "prost",   "quinn", "rand",	 "rayon", "redis",  "regex", "reqwest",
+		"rustls", "serde",   "sqlx",  "stratum", "syn",	  "time",   "tokio", "tonic",
+		"tower",  "tracing", "url",   "uuid",	 "warp",  "web",    "x509",  "zmq",
 	};
 
 	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
@@ -312,11 +312,11 @@ static bool matches_any(const char *const *globs, size_t cnt, const char *text)
 	return false;
 }
 
-static int nothing_matches(struct scan *s, const char *option, const char *glob, char **reason)
+static int no_such_crate(struct scan *s, const char *glob, char **reason)
 {
 	struct strbuf sb = STRBUF_INIT;
 
-	strbuf__addf(&sb, "%s '%s' matches nothing", option, glob);
+	strbuf__addf(&sb, "--crate '%s' matches nothing", glob);
 	if (s->out->top_crates)
 		strbuf__addf(&sb, "; crates with the most functions: %s", s->out->top_crates);
 	*reason = strbuf__take(&sb);
@@ -336,7 +336,7 @@ static int choose_asked(struct scan *s, char **reason)
 			any = crate->chosen = true;
 		}
 		if (!any)
-			return nothing_matches(s, "--crate", s->req->crates[g], reason);
+			return no_such_crate(s, s->req->crates[g], reason);
 	}
 	return 0;
 }
@@ -469,6 +469,23 @@ static int pick(struct scan *s, const struct candidate *c)
 	return p->crate ? 0 : -ENOMEM;
 }
 
+static int keep_chosen(struct scan *s)
+{
+	struct selection *out = s->out;
+
+	out->crates = calloc(s->crates.cnt + 1, sizeof(*out->crates));
+	if (!out->crates)
+		return -ENOMEM;
+	for (size_t i = 0; i < s->crates.cnt; i++) {
+		if (!s->crates.data[i].chosen)
+			continue;
+		out->crates[out->crate_cnt] = strdup(s->crates.data[i].name);
+		if (!out->crates[out->crate_cnt++])
+			return -ENOMEM;
+	}
+	return 0;
+}
+
 int select__run(const struct image *img, const struct plan_request *req,
 		const struct profile *profile, struct selection *out, char **reason)
 {
@@ -484,13 +501,15 @@ int select__run(const struct image *img, const struct plan_request *req,
 	if (!err)
 		err = list_top_crates(&s);
 	if (!err)
-		err = req->crate_cnt || req->function_cnt ? choose_asked(&s, reason) :
-							    choose_default(&s);
+		err = req->crate_cnt || req->function_cnt ? choose_asked(&s, reason)
+							  : choose_default(&s);
 	for (size_t i = 0; i < s.all.cnt && !err; i++)
 		err = pick(&s, &s.all.data[i]);
-	for (size_t i = 0; i < req->function_cnt && !err; i++)
+	for (size_t i = req->function_cnt; i-- && !err;)
 		if (!s.matched[i])
-			err = nothing_matches(&s, "--function", req->functions[i], reason);
+			out->unmatched = req->functions[i];
+	if (!err)
+		err = keep_chosen(&s);
 	out->picks = s.picks.data;
 	out->pick_cnt = s.picks.cnt;
 	out->catches = s.catches.data;
@@ -510,7 +529,10 @@ void select__free(struct selection *sel)
 		free(sel->picks[i].name);
 		free(sel->picks[i].crate);
 	}
+	for (size_t i = 0; i < sel->crate_cnt; i++)
+		free(sel->crates[i]);
 	free(sel->picks);
+	free(sel->crates);
 	free(sel->catches);
 	free(sel->main_crate);
 	free(sel->top_crates);

@@ -28,12 +28,15 @@ struct selection {
 	const struct symbol **catches; /* std's clean-up after a caught panic */
 	size_t catch_cnt;
 	size_t symbol_cnt;
-	bool by_default;   /* no --crate, no --function */
-	char *main_crate;  /* NULL: not a Rust program, or not found */
-	char *top_crates;  /* "a (120), b (80)": those with the most functions; NULL: none */
+	char **crates; /* chosen ones */
+	size_t crate_cnt;
+	const char *unmatched; /* the first --function that matches nothing, or NULL */
+	bool by_default;       /* no --crate, no --function */
+	char *main_crate;      /* NULL: not a Rust program, or not found */
+	char *top_crates;      /* "a (120), b (80)": those with the most functions; NULL: none */
 };
 
-/* 0; -ENOENT with *reason when a --crate or --function matches nothing; -ENOMEM. */
+/* 0; -ENOENT with *reason when a --crate matches nothing; -ENOMEM. */
 int select__run(const struct image *img, const struct plan_request *req,
 		const struct profile *profile, struct selection *out, char **reason);
 void select__free(struct selection *sel);

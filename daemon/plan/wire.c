@@ -83,7 +83,7 @@ void wire__write(const struct plan *p, struct strbuf *out)
 
 struct reader {
 	const char *at, *end;
-	bool bad;	   /* the bytes are no plan */
+	bool bad; /* the bytes are no plan */
 	bool no_memory;
 };
 

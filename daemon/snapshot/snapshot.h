@@ -32,7 +32,7 @@ struct snapshot_fn {
 	const char *exit;     /* "sites", "uretprobe" */
 	uint64_t observed_ns; /* < window when it was shed; the figures cover that time only */
 	uint64_t calls, returned, unwound, in_flight, untimed, tail_exits;
-	uint64_t in_flight_stale; /* of in_flight: frames whose slot no longer holds their return */
+	uint64_t in_flight_stale; /* of in_flight: perhaps dead */
 	uint64_t sum_ns, total_ns, self_ns, min_ns, max_ns;
 	uint64_t corrected_ns, clamped, floor_ns, price_ns; /* floor, price: of one call */
 	uint64_t hist_lost;
@@ -74,7 +74,9 @@ struct snapshot {
 	} target;
 	struct {
 		uint64_t start_unix_ns, end_unix_ns, duration_ns;
-		bool settled; /* the gate was shut before reading: calls add up exactly */
+		/* The gate was shut before reading: in_flight is counted from the threads' stacks.
+		 * While it is open in_flight is what has begun and not ended, a difference. */
+		bool settled;
 	} window;
 	const char **reasons; /* why health is degraded; empty: "ok". Array and strings owned */
 	size_t reason_cnt;

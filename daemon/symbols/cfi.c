@@ -244,15 +244,10 @@ bool cfi__find(const struct image *img, uint64_t pc, struct cfi_fde *out)
 	       pc < out->end;
 }
 
-struct state {
-	struct cfi_row row;
-	bool known;
-};
-
 struct machine {
-	struct state now, saved[MAX_REMEMBERED];
+	struct cfi_row now, saved[MAX_REMEMBERED];
 	unsigned saved_cnt;
-	uint64_t loc, pc, code_align;
+	uint64_t loc, code_align;
 };
 
 static void advance(struct machine *m, uint64_t units)
@@ -329,15 +324,15 @@ static void step(struct machine *m, struct reader *r)
 			r->bad = true;
 		break;
 	case 0x0c: /* def_cfa */
-		m->now.row.reg = uleb(r);
-		m->now.row.offset = (int64_t)uleb(r);
+		m->now.reg = uleb(r);
+		m->now.offset = (int64_t)uleb(r);
 		m->now.known = true;
 		break;
 	case 0x0d: /* def_cfa_register */
-		m->now.row.reg = uleb(r);
+		m->now.reg = uleb(r);
 		break;
 	case 0x0e: /* def_cfa_offset */
-		m->now.row.offset = (int64_t)uleb(r);
+		m->now.offset = (int64_t)uleb(r);
 		break;
 	case 0x0f: /* def_cfa_expression */
 		skip_block(r);
@@ -353,29 +348,31 @@ static void step(struct machine *m, struct reader *r)
 	}
 }
 
-bool cfi__row(const struct image *img, const struct cfi_fde *fde, uint64_t pc, struct cfi_row *out)
+void cfi__rows(const struct image *img, const struct cfi_fde *fde,
+	       void (*each)(void *arg, const struct cfi_row *row), void *arg)
 {
-	struct machine m = { .loc = fde->start, .pc = pc, .code_align = fde->code_align };
+	struct machine m = { .loc = fde->start, .code_align = fde->code_align };
 	struct reader r = reader_at(img, fde->cie_insns, fde->cie_insns_end);
 
 	while (!r.bad && r.p < r.end)
 		step(&m, &r);
 	if (r.bad)
-		return false;
+		return;
 	r = reader_at(img, fde->insns, fde->insns_end);
-	while (!r.bad && r.p < r.end) {
-		struct state before = m.now;
+	while (!r.bad && m.loc < fde->end) {
+		uint64_t loc = m.loc;
 
-		step(&m, &r);
-		if (m.loc > pc) {
-			m.now = before;
-			break;
-		}
+		m.now.start = loc;
+		while (!r.bad && r.p < r.end && m.loc == loc)
+			step(&m, &r);
+		if (r.bad || m.loc < loc)
+			return;
+		/* restore_state may have put an older start back */
+		m.now.start = loc;
+		each(arg, &m.now);
+		if (m.loc == loc)
+			return;
 	}
-	if (r.bad || !m.now.known)
-		return false;
-	*out = m.now.row;
-	return true;
 }
 
 void cfi__landing_pads(const struct image *img, const struct cfi_fde *fde,

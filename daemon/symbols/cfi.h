@@ -25,15 +25,21 @@ struct cfi_fde {
 #define CFI_RBP 6
 #define CFI_RSP 7
 
-/* The canonical frame address: register + offset. The return address lies 8 below it. */
+/*
+ * The canonical frame address, register + offset, from an instruction up to the next row's. The
+ * return address lies 8 below it. known is false where it is an expression.
+ */
 struct cfi_row {
+	uint64_t start;
 	uint64_t reg;
 	int64_t offset;
+	bool known;
 };
 
 bool cfi__find(const struct image *img, uint64_t pc, struct cfi_fde *out);
-/* False when the row is an expression or cannot be read. */
-bool cfi__row(const struct image *img, const struct cfi_fde *fde, uint64_t pc, struct cfi_row *out);
+/* Calls each for every row, in order of address; up to where the data makes no sense. */
+void cfi__rows(const struct image *img, const struct cfi_fde *fde,
+	       void (*each)(void *arg, const struct cfi_row *row), void *arg);
 /* Calls each for every landing pad. */
 void cfi__landing_pads(const struct image *img, const struct cfi_fde *fde,
 		       void (*each)(void *arg, uint64_t vaddr), void *arg);

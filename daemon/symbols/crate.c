@@ -93,10 +93,10 @@ static size_t unescape(const char *s, size_t len, char *out, size_t size)
 {
 	static const struct {
 		const char *code, *text;
-	} codes[] = { { "$LT$", "<" },	{ "$GT$", ">" },   { "$RF$", "&" },  { "$BP$", "*" },
-		      { "$LP$", "(" },	{ "$RP$", ")" },   { "$C$", "," },   { "$u20$", " " },
-		      { "$u27$", "'" }, { "$u5b$", "[" },  { "$u5d$", "]" }, { "$u7b$", "{" },
-		      { "$u7d$", "}" }, { "$u3b$", ";" },  { "$u2b$", "+" }, { "$u22$", "\"" },
+	} codes[] = { { "$LT$", "<" },	{ "$GT$", ">" },  { "$RF$", "&" },  { "$BP$", "*" },
+		      { "$LP$", "(" },	{ "$RP$", ")" },  { "$C$", "," },   { "$u20$", " " },
+		      { "$u27$", "'" }, { "$u5b$", "[" }, { "$u5d$", "]" }, { "$u7b$", "{" },
+		      { "$u7d$", "}" }, { "$u3b$", ";" }, { "$u2b$", "+" }, { "$u22$", "\"" },
 		      { "..", "::" } };
 	size_t n = 0, i = *s == '_' && len > 1 && s[1] == '$';
 
@@ -191,9 +191,9 @@ static size_t base62(struct v0 *v)
 			v->bad = true;
 			return 0;
 		}
-		n = n * 62 + (size_t)(isdigit((unsigned char)c) ? c - '0' :
-				      islower((unsigned char)c) ? c - 'a' + 10 :
-								  c - 'A' + 36);
+		n = n * 62 + (size_t)(isdigit((unsigned char)c)	  ? c - '0'
+				      : islower((unsigned char)c) ? c - 'a' + 10
+								  : c - 'A' + 36);
 	}
 	return n + 1;
 }
@@ -294,8 +294,8 @@ static struct span v0_path(struct v0 *v)
 		if (eat(v, 's'))
 			base62(v);
 		v0_path(v); /* where the impl stands */
-		/* fall through */
-	case 'Y': /* <T as Trait>, no impl of its own */
+			    /* fall through */
+	case 'Y':	    /* <T as Trait>, no impl of its own */
 		found = v0_type(v);
 		if (kind == 'M')
 			break;

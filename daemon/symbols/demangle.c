@@ -13,7 +13,8 @@
 
 #include "base/strbuf.h"
 
-/* Longer than any name that means something: back-references can make a short hostile one endless. */
+/* Longer than any name that means something: back-references can make a short hostile one endless.
+ */
 #define MAX_DEMANGLED (1u << 20)
 
 static bool is_hex16(const char *s)
@@ -42,11 +43,13 @@ static bool all_digits(const char *s, size_t len)
 /* The last suffix of a name that is len long: where its dot is, or len. */
 static size_t last_suffix(const char *s, size_t len)
 {
-	static const char *const words[] = { ".cold", ".part", ".constprop", ".isra",
-					     ".localalias", ".lto_priv", ".clone", ".llvm",
-					     ".warm", ".unlikely" };
+	static const char *const words[] = { ".cold",	    ".part",	 ".constprop", ".isra",
+					     ".localalias", ".lto_priv", ".clone",     ".llvm",
+					     ".warm",	    ".unlikely" };
 	size_t end = len, dot = len;
 
+	if (len && s[len - 1] == 'E') /* as most names end: no suffix does */
+		return len;
 	while (dot && s[dot - 1] != '.')
 		dot--;
 	if (!dot)
@@ -117,8 +120,8 @@ static bool demangle_into(struct sink *sink, const char *stem, enum name_lang la
 {
 	if (setjmp(sink->full))
 		return false;
-	return lang == NAME_RUST ? rust_demangle_callback(stem, options, collect, sink) :
-				   cplus_demangle_v3_callback(stem, options, collect, sink);
+	return lang == NAME_RUST ? rust_demangle_callback(stem, options, collect, sink)
+				 : cplus_demangle_v3_callback(stem, options, collect, sink);
 }
 
 static char *demangle(const char *stem, enum name_lang lang, int options)
@@ -185,11 +188,11 @@ bool name__glob(const char *glob, const char *text)
 /* Words that a demangled name shows but a mangled one spells otherwise. */
 static bool is_spelt(const char *s, size_t len)
 {
-	static const char *const words[] = { "closure", "shim",	 "vtable", "reify", "impl",  "dyn",
+	static const char *const words[] = { "closure", "shim",	 "vtable", "reify",  "impl", "dyn",
 					     "mut",	"const", "unsafe", "extern", "bool", "char",
-					     "str",	"isize", "usize",  "i128",  "u128",  "i16",
-					     "u16",	"i32",	 "u32",	   "i64",   "u64",   "f32",
-					     "f64",	"true",	 "false",  "for",   "type",  "f16",
+					     "str",	"isize", "usize",  "i128",   "u128", "i16",
+					     "u16",	"i32",	 "u32",	   "i64",    "u64",  "f32",
+					     "f64",	"true",	 "false",  "for",    "type", "f16",
 					     "f128" };
 
 	for (size_t i = 0; i < sizeof(words) / sizeof(*words); i++)
@@ -208,7 +211,8 @@ size_t name__glob_needle(const char *glob, const char **needle)
 
 		while (isalnum((unsigned char)glob[len]) || glob[len] == '_')
 			len++;
-		if (len >= 3 && len > best && !isdigit((unsigned char)*glob) && !is_spelt(glob, len)) {
+		if (len >= 3 && len > best && !isdigit((unsigned char)*glob) &&
+		    !is_spelt(glob, len)) {
 			best = len;
 			*needle = glob;
 		}

@@ -81,7 +81,8 @@ static const char *read_header(struct image *img)
 		return "corrupt: section headers outside the file";
 	img->section_cnt = eh->e_shnum;
 	if (!eh->e_shnum) /* more than 65,279 sections: the count is here */
-		img->section_cnt = first.sh_size > UINT32_MAX ? UINT32_MAX : (uint32_t)first.sh_size;
+		img->section_cnt =
+			first.sh_size > UINT32_MAX ? UINT32_MAX : (uint32_t)first.sh_size;
 	if (!in_file(img, eh->e_shoff, (uint64_t)img->section_cnt * sizeof(first)))
 		return "corrupt: section headers outside the file";
 	return NULL;
@@ -117,7 +118,8 @@ static const char *read_segments(struct image *img)
 		copy(img, img->eh.e_phoff + (uint64_t)i * sizeof(ph), &ph, sizeof(ph));
 		if (ph.p_type == PT_NULL || !ph.p_filesz)
 			continue;
-		if (!in_file(img, ph.p_offset, ph.p_filesz) || ph.p_vaddr + ph.p_filesz < ph.p_vaddr)
+		if (!in_file(img, ph.p_offset, ph.p_filesz) ||
+		    ph.p_vaddr + ph.p_filesz < ph.p_vaddr)
 			return "corrupt: a segment outside the file";
 		if (ph.p_type == PT_NOTE)
 			read_build_id(img, &ph);
@@ -302,11 +304,6 @@ const char *image__build_id(const struct image *img)
 	return img->build_id;
 }
 
-bool image__is_pie(const struct image *img)
-{
-	return img->eh.e_type == ET_DYN;
-}
-
 const uint8_t *image__bytes(const struct image *img, uint64_t vaddr, size_t *avail)
 {
 	const struct segment *seg = segment_of(img, vaddr);
@@ -454,8 +451,9 @@ bool image__pointer(const struct image *img, uint64_t vaddr, uint64_t *value)
 
 	if (!img->relocs_read)
 		read_relocs((struct image *)img);
-	r = img->relocs.cnt ? bsearch(&key, img->relocs.data, img->relocs.cnt, sizeof(key), by_place)
-			    : NULL;
+	r = img->relocs.cnt
+		    ? bsearch(&key, img->relocs.data, img->relocs.cnt, sizeof(key), by_place)
+		    : NULL;
 	if (r) {
 		*value = r->value;
 		return r->known;

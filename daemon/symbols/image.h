@@ -33,7 +33,6 @@ int image__open(int fd, struct image **out, char **reason);
 void image__free(struct image *img);
 
 const char *image__build_id(const struct image *img); /* hex, or NULL */
-bool image__is_pie(const struct image *img);
 
 /* The bytes the file has for an address, and how many follow in its segment. NULL: none. */
 const uint8_t *image__bytes(const struct image *img, uint64_t vaddr, size_t *avail);

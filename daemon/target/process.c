@@ -243,7 +243,7 @@ bool target__alive(const struct target *t)
 	return poll(&p, 1, 0) == 0;
 }
 
-int target__exe_maps(const struct target *t, struct target_map **maps, size_t *cnt)
+static int read_maps(const struct target *t, bool all, struct target_map **maps, size_t *cnt)
 {
 	VEC(struct target_map) found = {};
 	struct strbuf sb = STRBUF_INIT;
@@ -261,8 +261,8 @@ int target__exe_maps(const struct target *t, struct target_map **maps, size_t *c
 		if (sscanf(line, "%llx-%llx %4s %llx %x:%x %llu", &start, &end, perms, &offset,
 			   &dev_major, &dev_minor, &ino) != 7)
 			continue;
-		if (perms[2] != 'x' || ino != t->exe_ino ||
-		    makedev(dev_major, dev_minor) != t->exe_dev)
+		if (perms[2] != 'x' ||
+		    (!all && (ino != t->exe_ino || makedev(dev_major, dev_minor) != t->exe_dev)))
 			continue;
 		m = vec__push(&found);
 		if (!m)
@@ -278,6 +278,24 @@ int target__exe_maps(const struct target *t, struct target_map **maps, size_t *c
 	*maps = found.data;
 	*cnt = found.cnt;
 	return 0;
+}
+
+int target__exe_maps(const struct target *t, struct target_map **maps, size_t *cnt)
+{
+	return read_maps(t, false, maps, cnt);
+}
+
+int target__code_maps(const struct target *t, struct target_map **maps, size_t *cnt)
+{
+	return read_maps(t, true, maps, cnt);
+}
+
+bool target__is_code(const struct target_map *maps, size_t cnt, uint64_t address)
+{
+	for (size_t i = 0; i < cnt; i++)
+		if (address >= maps[i].start && address < maps[i].end)
+			return true;
+	return false;
 }
 
 uint64_t target__address(const struct target_map *maps, size_t cnt, uint64_t offset)

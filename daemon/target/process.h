@@ -42,6 +42,9 @@ struct target_map {
 	uint64_t start, end, offset;
 };
 int target__exe_maps(const struct target *t, struct target_map **maps, size_t *cnt);
+/* All executable mappings, of whatever file or of none. */
+int target__code_maps(const struct target *t, struct target_map **maps, size_t *cnt);
+bool target__is_code(const struct target_map *maps, size_t cnt, uint64_t address);
 uint64_t target__address(const struct target_map *maps, size_t cnt, uint64_t offset);
 
 /* A file descriptor of its memory, for reading. -errno when that is not allowed. */

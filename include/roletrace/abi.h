@@ -71,7 +71,7 @@ enum rt_insn_class {
 /* One call that has begun and not ended. */
 struct rt_frame {
 	rt_u64 sp;	 /* stack pointer at entry: the address of the return address */
-	rt_u64 ret_addr; /* what was there; 0 when unreadable or a return probe will replace it */
+	rt_u64 ret_addr; /* what was there; 0 when it was not read */
 	rt_u64 start_ns;
 	rt_u64 child_ns; /* time of traced callees, their own floor taken off */
 	rt_u64 cost_ns;	 /* price of the probes that ran inside */

@@ -4,6 +4,7 @@
 the snapshot file, and that the target's code is byte for byte that of its file again."""
 
 import ctypes
+import glob
 import json
 import os
 import re
@@ -15,7 +16,7 @@ import tempfile
 import threading
 import time
 
-ROLETRACE = os.environ.get("ROLETRACE", "build/roletrace")
+ROLETRACE = os.path.abspath(os.environ.get("ROLETRACE", "build/roletrace"))
 FIXTURES = os.environ.get("FIXTURES", "build/tests/fixtures")
 CARGO_BIN = os.environ.get("CARGO_BIN", "build/cargo/release")
 ATTACHED = re.compile(r"attached to (\d+) \((.*)\): (\d+) functions?, (\d+) probes?, ([\d.]+) ms")
@@ -78,16 +79,43 @@ def start(argv, **kwargs):
     return process
 
 
-class Fixture:
+class Target:
+    """A process to trace: what a Trace needs to know of it."""
+
+    def __init__(self, process):
+        self.process, self.pid = process, process.pid
+
+    def breakpoints(self):
+        """Addresses where the executable's code in memory is not what its file says."""
+        changed = []
+        tid = next(t for t in os.listdir(f"/proc/{self.pid}/task") if is_alive(self.pid, t))
+        base = f"/proc/{self.pid}/task/{tid}"
+        exe = os.stat(f"{base}/exe")
+        with open(f"{base}/maps") as maps, open(f"{base}/mem", "rb") as memory, open(f"{base}/exe", "rb") as file:
+            for line in maps:
+                span, rights, offset, _, inode = line.split()[:5]
+                if "x" not in rights or int(inode) != exe.st_ino:
+                    continue
+                lo, hi = (int(x, 16) for x in span.split("-"))
+                memory.seek(lo)
+                file.seek(int(offset, 16))
+                there = memory.read(hi - lo)
+                told = file.read(hi - lo).ljust(hi - lo, b"\0")
+                if there != told:
+                    changed += [lo + i for i in range(hi - lo) if there[i] != told[i]]
+        return changed
+
+
+class Fixture(Target):
     """A target that speaks the protocol of fixtures/c/fixture.h."""
 
     def __init__(self, name, *args, exe=None):
         self.exe = exe or os.path.join(FIXTURES, name)
-        self.process = start([self.exe, *map(str, args)], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        super().__init__(start([self.exe, *map(str, args)], stdin=subprocess.PIPE, stdout=subprocess.PIPE))
         self.buffer = b""
         words = self.line().split()
         check(words[:1] == ["ready"], f"{name} said {words}")
-        self.pid, self.words = int(words[1]), words[2:]
+        equal(int(words[1]), self.pid, "pid")
 
     def say(self, word):
         self.process.stdin.write(word.encode() + b"\n")
@@ -126,26 +154,6 @@ class Fixture:
         except subprocess.TimeoutExpired:
             raise Failure(f"{self.exe} does not end") from None
         equal(got, code, f"exit code of {self.exe}")
-
-    def breakpoints(self):
-        """Addresses where the executable's code in memory is not what its file says."""
-        changed = []
-        tid = next(t for t in os.listdir(f"/proc/{self.pid}/task") if is_alive(self.pid, t))
-        base = f"/proc/{self.pid}/task/{tid}"
-        exe = os.stat(f"{base}/exe")
-        with open(f"{base}/maps") as maps, open(f"{base}/mem", "rb") as memory, open(f"{base}/exe", "rb") as file:
-            for line in maps:
-                span, rights, offset, _, inode = line.split()[:5]
-                if "x" not in rights or int(inode) != exe.st_ino:
-                    continue
-                lo, hi = (int(x, 16) for x in span.split("-"))
-                memory.seek(lo)
-                file.seek(int(offset, 16))
-                there = memory.read(hi - lo)
-                told = file.read(hi - lo).ljust(hi - lo, b"\0")
-                if there != told:
-                    changed += [lo + i for i in range(hi - lo) if there[i] != told[i]]
-        return changed
 
 
 def is_alive(pid, tid):
@@ -197,7 +205,7 @@ class Trace:
     def said(self):
         return "\n    ".join(["roletrace said:", *self.stderr[-12:]])
 
-    def wait_attached(self, seconds=20):
+    def wait_attached(self, seconds=60):
         def seen():
             self.attached = next(filter(None, map(ATTACHED.search, list(self.stderr))), None)
             return self.attached or self.process.poll() is not None
@@ -210,7 +218,7 @@ class Trace:
     def function_count(self):
         return int(self.attached[3])
 
-    def wait(self, seconds=20, code=0):
+    def wait(self, seconds=30, code=0):
         """Waits for its own end; the snapshot."""
         try:
             got = self.process.wait(seconds)
@@ -223,7 +231,7 @@ class Trace:
             equal(list(map(hex, self.target.breakpoints())), [], "breakpoints left in the target")
         return self.snapshot()
 
-    def stop(self, by=signal.SIGINT, seconds=10):
+    def stop(self, by=signal.SIGINT, seconds=30):
         self.process.send_signal(by)
         return self.wait(seconds)
 
@@ -241,11 +249,16 @@ class Snapshot:
         self.lost = doc["lost"]
         self.check_contract()
 
+    @staticmethod
+    def plain(name):
+        """Closures as the legacy mangling has them."""
+        return re.sub(r"\{closure#\d+\}", "{{closure}}", name)
+
     def rows(self, part):
-        return [r for r in self.functions if part in r["name"]]
+        return [r for r in self.functions if part in self.plain(r["name"])]
 
     def row(self, name):
-        rows = [r for r in self.functions if r["name"] == name]
+        rows = [r for r in self.functions if self.plain(r["name"]) == name]
         names = ", ".join(sorted(r["name"] for r in self.functions)[:20])
         equal(len(rows), 1, f"rows called '{name}' (there are: {names})")
         return rows[0]
@@ -281,7 +294,7 @@ class Snapshot:
         check(0 <= untimed <= lost, f"{name}: {r['calls']} calls, {ended} accounted for, lost {self.lost}")
         h = r["histogram"]
         counted = h["zero_count"] + sum(h["counts"])
-        equal(counted + r.get("hist_lost", 0), r["returned"], f"{name}: durations in the histogram")
+        equal(counted + r.get("histogram_lost", 0), r["returned"], f"{name}: durations in the histogram")
         if not r["returned"]:
             return
         check(r["sum_ns"] >= r["total_ns"] >= 0 and r["sum_ns"] >= r["self_ns"] >= 0, f"{name}: sum, total, self: {r}")
@@ -299,7 +312,7 @@ class Snapshot:
         """All figures that the truth tells are the rows' figures."""
         wrong = []
         for name, wanted in truth.items():
-            if not wanted.get("calls") and not any(r["name"] == name for r in self.functions):
+            if not wanted.get("calls") and not self.rows(name):
                 continue  # a function without a call may be left out
             row = self.row(name)
             wanted = {"unwound" if k == "panicked" else k: v for k, v in wanted.items()}
@@ -324,6 +337,7 @@ def trace(fixture, *args, **kwargs):
 # BPF objects, to see that nothing of ours is left
 
 _libc = ctypes.CDLL(None, use_errno=True)
+_HELD = re.compile(r"^(prog|link)_id:\s*(\d+)$", re.M)
 _SYS_BPF, _NEXT_ID = 321, {"prog": 11, "link": 31}
 
 
@@ -337,13 +351,20 @@ def bpf_ids():
     return ids
 
 
+def bpf_held():
+    """What some process has a file descriptor of (a link's mentions its program)."""
+    held = set()
+    for path in glob.iglob("/proc/[0-9]*/fdinfo/*"):
+        try:
+            with open(path) as f:
+                held.update(_HELD.findall(f.read()))
+        except OSError:
+            continue
+    return {(kind, int(number)) for kind, number in held}
+
+
 def bpf_leftovers(before):
-    """New programs and links that no living process holds."""
-    left = []
-    for kind, number in sorted(bpf_ids() - before):
-        shown = subprocess.run(["bpftool", "-j", kind, "show", "id", str(number)], capture_output=True, text=True,
-                               env={**os.environ, "PATH": os.environ["PATH"] + ":/usr/sbin"})
-        info = json.loads(shown.stdout or "{}")
-        if "id" in info and not info.get("pids"):
-            left.append(f"{kind} {number} {info.get('name') or info.get('type')}")
-    return left
+    """New programs and links that no process holds."""
+    new = bpf_ids() - before
+    left = sorted(new - bpf_held() & bpf_ids()) if new else []
+    return [f"{kind} {number}" for kind, number in left]

@@ -33,7 +33,7 @@ def run(name, function):
     """One test; None or why it failed."""
     before = harness.bpf_ids()
     signal.signal(signal.SIGALRM, on_alarm)
-    signal.alarm(getattr(function, "seconds", 60))
+    signal.alarm(getattr(function, "seconds", 120))
     why = None
     try:
         function()

@@ -45,8 +45,8 @@ def test_l1_deleted_while_traced():
     f.finish()
 
 
-def test_l6_fork_child_is_not_counted():
-    f = Fixture("fork")
+def child_is_not_counted(*args):
+    f = Fixture("fork", *args)
     t = Trace(f)
     answer = f.ask("go")
     snapshot = t.stop()
@@ -54,6 +54,14 @@ def test_l6_fork_child_is_not_counted():
     snapshot.exact(answer["truth"])
     snapshot.nothing_lost()
     f.finish()
+
+
+def test_l6_fork_child_is_not_counted():
+    child_is_not_counted()
+
+
+def test_l6_vfork_child_is_not_counted():
+    child_is_not_counted("vfork")
 
 
 def test_l8_exec_ends_the_series():
@@ -176,6 +184,22 @@ def test_duration_and_intervals():
     f.finish()
 
 
+def test_attach_and_detach_under_traffic():
+    f = Fixture("traffic", 8, 5)
+    f.say("go")
+    for _ in range(5):
+        t = Trace(f)
+        time.sleep(0.3)
+        snapshot = t.stop()
+        for row in snapshot.functions:
+            check(row["calls"] > 100, f"calls: {row}")
+            equal(row["unwound"], 0, f"{row['name']}: unwound in a program that unwinds nothing")
+        check(snapshot.lost["orphan_exits"] <= 2 * 8, f"more orphans than calls in flight: {snapshot.lost}")
+        snapshot.nothing_lost("orphan_exits")
+    f.ask("quiesce")
+    f.finish()
+
+
 def test_two_at_once():
     """Two of us on one target: both see everything, the first to leave harms nobody."""
     f = Fixture("calls")
@@ -184,5 +208,6 @@ def test_two_at_once():
     a.process.send_signal(signal.SIGINT)
     a.process.wait(10)
     a.snapshot().exact(truth)
-    b.stop().exact({n: r for n, r in f.go().items()})
+    truth = f.go()
+    b.stop().exact(truth)
     f.finish()

@@ -32,6 +32,9 @@ def test_p9_floor_of_an_empty_function():
     snapshot, truth = trace(f)
     snapshot.exact(truth)
     snapshot.nothing_lost()
+    refused = [s["reason"] for s in snapshot.doc["skipped"] if s["name"] == "traced_bare"]
+    bare = [r["calls"] for r in snapshot.rows("traced_bare")]
+    check(refused or bare == [50_000], f"a bare ret: refused with a reason, or counted; {bare}")
     floor = snapshot.doc["overhead"]["floor_ns"]
     check(floor and floor > 0, f"overhead.floor_ns: {floor}")
     row = snapshot.row("traced_empty")
@@ -55,16 +58,18 @@ def test_sleepers():
 def test_ten_callees_cost_their_caller_nothing():
     """The probes of traced callees are not their caller's work."""
     f = Fixture("sleepers", "ten")
-    for attempt in range(3):
-        means = []
-        for functions in (["sleepers::caller"], ["sleepers::caller", "sleepers::callee_*"]):
+    alone, together = ["sleepers::caller"], ["sleepers::caller", "sleepers::callee_*"]
+    best = {}  # the least disturbed of some rounds
+    for _ in range(5):
+        for functions in (alone, together):
             t = Trace(f, functions=functions)
-            equal(t.function_count, 1 + 10 * (len(functions) - 1), "functions attached to")
+            equal(t.function_count, 11 if functions is together else 1, "functions attached to")
             f.go()
-            means.append(t.stop().row("sleepers::caller")["mean_ns"])
-        if abs(means[1] - means[0]) <= 0.05 * means[0]:
+            mean = t.stop().row("sleepers::caller")["mean_ns"]
+            best[len(functions)] = min(mean, best.get(len(functions), mean))
+        if abs(best[2] - best[1]) <= 0.05 * best[1]:
             break
-    close(means[1], means[0], 0.05, "mean of the caller with its callees traced, and without")
+    close(best[2], best[1], 0.05, "mean of the caller with its callees traced, and without")
     f.finish()
 
 

@@ -1,0 +1,186 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause
+"""roletrace on a real role: translator_sv2 between pool_sv2 and fifty miners. The miners' own counts
+are the truth. Ends with "N passed, N failed"; figures of the load, untraced and traced, on the way."""
+
+import pathlib
+import signal
+import sys
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "e2e"))
+
+import harness  # noqa: E402
+from harness import Target, Trace, check, equal  # noqa: E402
+from lab import Lab, LabError, cpu_seconds, say  # noqa: E402
+
+MINERS, RATE = 50, 2.0
+HANDLE_SUBMIT = "IsServer for translator_sv2::sv1::sv1_server::Sv1Server>::handle_submit"
+
+
+class Results:
+    passed = failed = 0
+
+    def test(self, name, function, *args):
+        """Runs it; its result, None when it failed."""
+        start = time.monotonic()
+        try:
+            result = function(*args)
+        except (harness.Failure, LabError) as e:
+            self.failed += 1
+            print(f"FAIL {name}  {time.monotonic() - start:.1f} s\n    {e}", flush=True)
+            return None
+        self.passed += 1
+        print(f"ok   {name}  {time.monotonic() - start:.1f} s", flush=True)
+        return result
+
+
+def warm_up(miners):
+    end = time.monotonic() + 60
+    while True:
+        stats = miners.ask("stats")
+        if stats["accepted"] >= 2 * MINERS:
+            break
+        check(time.monotonic() < end, f"no shares flow: {stats}")
+        time.sleep(0.5)
+    equal(stats["connected"], MINERS, "miners connected")
+
+
+class Load:
+    """What happened to the translator and its miners between start and end."""
+
+    def __init__(self, lab, miners):
+        self.pid, self.miners = lab.translator.pid, miners
+        self.before, self.cpu, self.start = miners.ask("stats"), cpu_seconds(self.pid), time.monotonic()
+
+    def end(self, command="stats"):
+        seconds = time.monotonic() - self.start
+        cpu = cpu_seconds(self.pid) - self.cpu
+        after = self.miners.ask(command)
+        done = {k: after[k] - self.before[k] for k in ("submitted", "accepted", "rejected", "latency_s")}
+        done["waiting"], done["reasons"] = after["waiting"], after["reasons"]
+        done["round_trip_ms"] = 1000 * done["latency_s"] / max(done["accepted"] + done["rejected"], 1)
+        done["cpu_percent"] = 100 * cpu / seconds
+        done["per_s"] = done["submitted"] / seconds
+        return done
+
+
+def show(what, load):
+    say(f"{what}: {load['per_s']:.0f} shares/s, round trip {load['round_trip_ms']:.2f} ms, "
+        f"translator {load['cpu_percent']:.1f} % of a CPU, {load['rejected']} rejected")
+
+
+def shares_are_well(load):
+    check(load["submitted"] > 100, f"shares submitted: {load}")
+    equal((load["rejected"], load["reasons"]), (0, {}), "rejected shares")
+
+
+def reference():
+    """Untraced: the load, and how the role ends."""
+    with Lab() as lab:
+        miners = lab.start_miners(MINERS, RATE)
+        warm_up(miners)
+        load = Load(lab, miners)
+        time.sleep(10)
+        load = load.end()
+        shares_are_well(load)
+        return load, [lab.end_role(lab.translator, by) for by in (signal.SIGINT,)]
+
+
+def exact_run(lab, miners):
+    """No limits; no share is under way when probes come and go, so that all counts must agree."""
+    target = Target(lab.translator)
+    miners.ask("pause")
+    trace = Trace(target, functions=())
+    say(trace.attached[0])
+    check(trace.function_count > 100, f"functions attached to: {trace.function_count}")
+    load = Load(lab, miners)
+    miners.ask("resume")
+    time.sleep(20)
+    load = load.end("pause")
+    snapshot = trace.stop()
+    miners.ask("resume")
+    equal(load["waiting"], 0, "shares without an answer")
+    return load, snapshot
+
+
+def counts(load, snapshot):
+    (row,) = snapshot.rows(HANDLE_SUBMIT) or [None]
+    check(row, f"no row of {HANDLE_SUBMIT}")
+    got = [row[k] for k in ("calls", "returned", "unwound", "in_flight")]
+    equal(got, [load["submitted"], load["submitted"], 0, 0], "handle_submit: calls, returned, unwound, in flight")
+
+
+def own_functions(snapshot):
+    called = [r for r in snapshot.functions if r["calls"]]
+    own = [r for r in called if r["crate"] == "translator_sv2"]
+    check(len(own) >= 20, f"functions of translator_sv2 that were called: {[r['name'] for r in own]}")
+    check(any(r["kind"] == "async" for r in own), "no polls of its async functions")
+    for r in sorted(own, key=lambda r: -r["sum_ns"])[:5]:
+        say(f"  {r['calls']:7} calls, mean {r['mean_ns'] / 1000:8.1f} us  {r['name'][-90:]}")
+
+
+def nothing_lost(snapshot):
+    """Exits without their entry: at most what was on a thread when the gate opened."""
+    snapshot.nothing_lost("orphan_exits")
+    check(snapshot.lost["orphan_exits"] <= 20, f"orphan exits: {snapshot.lost}")
+    equal(snapshot.doc["health"]["status"], "ok", f"health {snapshot.doc['health']}")
+    equal(snapshot.doc["overhead"]["shed"], [], "shed without a budget")
+
+
+def default_run(lab, miners):
+    """As people run it: attach and detach while shares flow, with the default budget."""
+    load = Load(lab, miners)
+    trace = Trace(Target(lab.translator), functions=(), budget=None)
+    time.sleep(8)
+    snapshot = trace.stop()
+    load = load.end()
+    shares_are_well(load)
+    check(any(r["calls"] for r in snapshot.functions), "nothing was seen")
+    return load, snapshot
+
+
+def ends_as_untraced(lab, codes):
+    equal([lab.end_role(lab.translator)], codes, "exit code on SIGINT, traced and untraced")
+
+
+def all_tests(results):
+    untraced = results.test("untraced reference", reference)
+    if not untraced:
+        return
+    show("untraced", untraced[0])
+    before = harness.bpf_ids()
+    with Lab() as lab:
+        miners = lab.start_miners(MINERS, RATE)
+        results.test("shares flow", warm_up, miners)
+        exact = results.test("attach, 20 s of shares, detach", exact_run, lab, miners)
+        if exact:
+            load, snapshot = exact
+            show("traced, no budget", load)
+            results.test("no share is rejected under trace", shares_are_well, load)
+            results.test("handle_submit is called once per share", counts, load, snapshot)
+            results.test("own functions show calls", own_functions, snapshot)
+            results.test("nothing is lost", nothing_lost, snapshot)
+        default = results.test("default budget, attached while shares flow", default_run, lab, miners)
+        if default:
+            show("traced, default budget", default[0])
+        results.test("the role ends as it does untraced", ends_as_untraced, lab, untraced[1])
+    time.sleep(0.5)
+    results.test("no BPF object is left", lambda: equal(harness.bpf_leftovers(before), [], "left"))
+
+
+def main():
+    results = Results()
+    try:
+        all_tests(results)
+    except (harness.Failure, LabError) as e:
+        results.failed += 1
+        print(f"FAIL {e}")
+    finally:
+        harness.clean_up()
+    print(f"{results.passed} passed, {results.failed} failed")
+    return 1 if results.failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
