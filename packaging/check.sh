@@ -55,7 +55,7 @@ suite() {
 # build TARGET: a failure counts as one, and is said in the summary.
 build() {
 	printf '== build %s\n' "$1"
-	make_in_parallel "$1" && return
+	"${make[@]}" "$1" && return
 	failed=$((failed + 1))
 	summary+="make $1 failed"$'\n'
 	return 1
@@ -69,12 +69,14 @@ root=()
 if [ "$(id -u)" != 0 ] && command -v sudo >/dev/null && sudo -v; then
 	root=(sudo env "PATH=$PATH" PYTHONDONTWRITEBYTECODE=1)
 fi
-make=("${MAKE:-make}" --no-print-directory "O=$O")
+find_make
+make+=("O=$O")
 
 suite format 60 "${make[@]}" format-check
 suite arrows 60 "${make[@]}" arrows-check
 if build all; then
-	suite unit 300 "${make[@]}" unit-tests
+	suite unit 240 "${make[@]}" unit-tests
+	[ -n "${SAN:-}" ] || suite unit-san 300 "${make[@]}" unit-tests SAN=1 "O=$O/san"
 	if kernel_can_trace && build e2e-build; then
 		suite e2e 480 "${root[@]}" "${make[@]}" e2e-tests
 	fi

@@ -29,10 +29,10 @@ kernel_can_trace() {
 	return 1
 }
 
-# make with the caller's settings (O, SAN, ... come along in MAKEFLAGS) on all CPUs, unless it said how many.
-make_in_parallel() {
-	local options=(--no-print-directory)
-	case ${MAKEFLAGS:-} in *V=1*) ;; *) options+=(-s) ;; esac
-	case ${MAKEFLAGS:-} in *-j*) ;; *) options+=(-j"$(nproc)") ;; esac
-	"${MAKE:-make}" "${options[@]}" "$@"
+# Sets $make: with the caller's settings (O, SAN, ... come along in MAKEFLAGS), on all CPUs unless it
+# said how many, and without make's own remarks unless it asked to see everything.
+find_make() {
+	make=("${MAKE:-make}" --no-print-directory)
+	case ${MAKEFLAGS:-} in *V=1*) ;; *) make+=(-s) ;; esac
+	case ${MAKEFLAGS:-} in *-j*) ;; *) make+=(-j"$(nproc)") ;; esac
 }

@@ -12,7 +12,7 @@ demo:
 	@+O='$(O)' MAKE='$(MAKE)' packaging/demo.sh
 
 check:
-	@+O='$(O)' MAKE='$(MAKE)' packaging/check.sh
+	@+O='$(O)' SAN='$(SAN)' MAKE='$(MAKE)' packaging/check.sh
 
 # clang-format 14, as in Debian 12: another one would quarrel with .clang-format
 format-check:

@@ -39,7 +39,7 @@ struct collector *collector__new(const struct plan *plan, const struct target *t
 	c->tracer = tracer;
 	c->obj = tracer__object(tracer);
 	c->opts = *opts;
-	c->settler = settler__new(c->obj, target);
+	c->settler = settler__new(c->obj, plan, target);
 	if (!c->settler) {
 		free(c);
 		return NULL;

@@ -21,13 +21,15 @@ typedef VEC(struct call_id) call_vec;
 
 struct settler {
 	const struct object *obj;
+	const struct plan *plan;
 	const struct target *target;
 	struct bpf_link *link;
 	rt_u64 *in_flight, *stale, *dead;
 	call_vec suspects; /* found dead in the last pass, sorted */
 };
 
-struct settler *settler__new(const struct object *obj, const struct target *target)
+struct settler *settler__new(const struct object *obj, const struct plan *plan,
+			     const struct target *target)
 {
 	union bpf_iter_link_info info = { .task.pid = (rt_u32)target->pid };
 	LIBBPF_OPTS(bpf_iter_attach_opts, opts, .link_info = &info, .link_info_len = sizeof(info));
@@ -36,6 +38,7 @@ struct settler *settler__new(const struct object *obj, const struct target *targ
 	if (!s)
 		return NULL;
 	s->obj = obj;
+	s->plan = plan;
 	s->target = target;
 	s->in_flight = calloc(obj->fn_cnt + 1, sizeof(*s->in_flight));
 	s->stale = calloc(obj->fn_cnt + 1, sizeof(*s->stale));
@@ -97,8 +100,8 @@ static bool at_home(const struct rt_settled *thread, rt_u64 sp)
 /* The target's memory, as far as it can be read: without it fewer frames are proven dead. */
 struct memory {
 	int fd;
-	struct target_map *code;
-	size_t code_cnt;
+	struct target_map *code, *exe;
+	size_t code_cnt, exe_cnt;
 };
 
 static bool looks_dead(const struct rt_settled *thread, const struct rt_frame *f,
@@ -114,6 +117,55 @@ static bool looks_dead(const struct rt_settled *thread, const struct rt_frame *f
 	if (f->ret_addr)
 		return slot != f->ret_addr;
 	return mem->code_cnt && !target__is_code(mem->code, mem->code_cnt, slot);
+}
+
+/* A moved entry site lies at most this far behind the function's first byte. */
+#define ENTRY_BLOCK_BYTES 128
+
+/* The first site of a function; sites are sorted by function. */
+static size_t first_site(const struct plan *plan, rt_u32 fn)
+{
+	size_t lo = 0, hi = plan->site_cnt;
+
+	while (lo < hi) {
+		size_t mid = lo + (hi - lo) / 2;
+
+		if (plan->sites[mid].fn < fn)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	return lo;
+}
+
+static bool is_entry_of(const struct settler *s, rt_u32 fn, rt_u64 address,
+			const struct memory *mem)
+{
+	const struct plan *p = s->plan;
+
+	for (size_t i = first_site(p, fn); i < p->site_cnt && p->sites[i].fn == fn; i++) {
+		rt_u64 entry = target__address(mem->exe, mem->exe_cnt, p->sites[i].offset);
+
+		if (p->sites[i].kind == RT_SITE_ENTRY && entry - address < ENTRY_BLOCK_BYTES)
+			return true;
+	}
+	return false;
+}
+
+/* Whether the call in front of the return address is a direct one, of another function. */
+static bool looks_stale(const struct settler *s, const struct rt_frame *f, const struct memory *mem)
+{
+	unsigned char call[5];
+	int32_t distance;
+	rt_u64 slot;
+
+	if (mem->fd < 0 || f->ret_addr ||
+	    pread(mem->fd, &slot, sizeof(slot), (off_t)f->sp) != sizeof(slot) ||
+	    pread(mem->fd, call, sizeof(call), (off_t)(slot - sizeof(call))) != sizeof(call) ||
+	    call[0] != 0xe8)
+		return false;
+	memcpy(&distance, call + 1, sizeof(distance));
+	return !is_entry_of(s, f->fn, slot + (rt_u64)(int64_t)distance, mem);
 }
 
 static int by_call(const void *a, const void *b)
@@ -136,7 +188,7 @@ static int count_thread(struct settler *s, const struct rt_settled *thread,
 			continue;
 		if (!looks_dead(thread, f, mem)) {
 			s->in_flight[f->fn]++;
-			s->stale[f->fn] += f->sp == thread->user_sp;
+			s->stale[f->fn] += looks_stale(s, f, mem);
 			continue;
 		}
 		slot = vec__push(suspects);
@@ -165,6 +217,7 @@ int settler__pass(struct settler *s)
 	if (records.len) {
 		mem.fd = target__open_mem(s->target);
 		(void)target__code_maps(s->target, &mem.code, &mem.code_cnt);
+		(void)target__exe_maps(s->target, &mem.exe, &mem.exe_cnt);
 	}
 	memset(s->in_flight, 0, s->obj->fn_cnt * sizeof(*s->in_flight));
 	memset(s->stale, 0, s->obj->fn_cnt * sizeof(*s->stale));
@@ -188,6 +241,7 @@ int settler__pass(struct settler *s)
 	if (mem.fd >= 0)
 		close(mem.fd);
 	free(mem.code);
+	free(mem.exe);
 	if (suspects.cnt)
 		qsort(suspects.data, suspects.cnt, sizeof(*suspects.data), by_call);
 	vec__free(&s->suspects);

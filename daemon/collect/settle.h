@@ -12,18 +12,23 @@
 #define COLLECT_SETTLE_H
 
 #include "attach/object.h"
+#include "plan/plan.h"
 #include "target/process.h"
 
 struct settler;
 
-struct settler *settler__new(const struct object *obj, const struct target *target);
+struct settler *settler__new(const struct object *obj, const struct plan *plan,
+			     const struct target *target);
 void settler__free(struct settler *s);
 
 /* One pass. 0 or -errno; the counts of the pass before stay when it fails. */
 int settler__pass(struct settler *s);
 /* Of the last pass. */
 rt_u64 settler__in_flight(const struct settler *s, rt_u32 fn); /* the dead left out */
-/* Of those: perhaps dead. The thread stands where the call's own return address was. */
+/*
+ * Of those: perhaps dead. Their return address follows a call of some other function, so the slot
+ * was used anew, or they were reached by a tail jump.
+ */
 rt_u64 settler__stale(const struct settler *s, rt_u32 fn);
 rt_u64 settler__dead(const struct settler *s, rt_u32 fn); /* ended without an exit */
 
