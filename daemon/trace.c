@@ -165,15 +165,20 @@ static int add_output(struct run *r, const char *spec)
 	return CODE_OK;
 }
 
+/* Wrong input is said before anything is looked at. */
 static int open_outputs(struct run *r)
 {
-	char comm[sizeof(r->target.comm)];
 	int code = CODE_OK;
 
 	for (size_t i = 0; i < r->opts->outputs.cnt && !code; i++)
 		code = add_output(r, r->opts->outputs.data[i]);
-	if (code || r->opts->outputs.cnt)
-		return code;
+	return code;
+}
+
+static int open_default_output(struct run *r)
+{
+	char comm[sizeof(r->target.comm)];
+
 	strcpy(comm, r->target.comm);
 	for (char *p = comm; *p; p++)
 		if (*p == '/' || (unsigned char)*p < ' ')
@@ -216,6 +221,9 @@ static int prepare(struct run *r)
 	char *reason = NULL;
 	int err, code;
 
+	code = open_outputs(r);
+	if (code)
+		return code;
 	features__probe(&r->features);
 	missing = features__missing(&r->features);
 	if (missing) {
@@ -227,7 +235,7 @@ static int prepare(struct run *r)
 	if (err)
 		return say(code_of(err), reason, strerror(-err));
 	r->target_open = true;
-	code = open_outputs(r);
+	code = r->dests.cnt ? CODE_OK : open_default_output(r);
 	if (code)
 		return code;
 	if (o->no_functions) {

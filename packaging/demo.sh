@@ -27,8 +27,7 @@ kernel_can_trace || die 4 "$kernel_says"
 packaging/setup.sh build rust || exit
 
 say "building roletrace and the demo role (the first time cargo fetches its crates: a minute or two)"
-find_make
-"${make[@]}" all demo-role || die 1 "the build failed, see above"
+make_in_parallel all demo-role || die 1 "the build failed, see above"
 
 work=$(mktemp -d -t roletrace-demo.XXXXXX) || exit 1
 "$O/cargo/release/demo_role" --demo --seconds $((SECONDS_TRACED + 60)) >"$work/out" 2>"$work/err" &

@@ -36,3 +36,8 @@ find_make() {
 	case ${MAKEFLAGS:-} in *V=1*) ;; *) make+=(-s) ;; esac
 	case ${MAKEFLAGS:-} in *-j*) ;; *) make+=(-j"$(nproc)") ;; esac
 }
+
+make_in_parallel() {
+	find_make
+	"${make[@]}" "$@"
+}

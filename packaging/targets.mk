@@ -3,6 +3,9 @@
 # Set-up, demo and checks. The scripts install what is missing before anything is built, and then call
 # make again: what a first parse could not find is there by then.
 
+# cargo and rustc would look for make -j's job server, which only recipes marked as makes inherit.
+export CARGO_MAKEFLAGS :=
+
 C_FILES = $(shell find bpf daemon include tests bench -name '*.[ch]' -not -path 'tests/*/target/*' 2>/dev/null)
 
 setup:

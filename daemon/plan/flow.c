@@ -175,26 +175,60 @@ static bool is_cold_of(const struct image *img, const char *cold, uint64_t owner
 	return false;
 }
 
-/* Whether an address lies in the cold part of this function; then it becomes ours. */
-static bool adopt_cold(struct walk *w, uint64_t vaddr)
+static const struct symbol *function_over(const struct image *img, uint64_t vaddr)
 {
-	size_t i = image__lower_bound(w->img, vaddr + 1), cnt;
-	const struct symbol *syms = image__symbols(w->img, &cnt), *sym;
+	size_t i = image__lower_bound(img, vaddr + 1), cnt;
+	const struct symbol *syms = image__symbols(img, &cnt);
 
 	while (i && syms[i - 1].type < SYMBOL_FUNC)
 		i--;
-	if (!i || w->part_cnt == MAX_PARTS)
-		return false;
-	sym = &syms[i - 1];
-	if (vaddr - sym->addr >= sym->size || sym->size > MAX_FUNCTION_BYTES ||
-	    !is_cold_of(w->img, image__str(w->img, sym->name), w->sym->addr))
-		return false;
-	return add_part(w, sym->addr, sym->size);
+	return i && vaddr - syms[i - 1].addr < syms[i - 1].size ? &syms[i - 1] : NULL;
 }
 
-static bool is_own(struct walk *w, uint64_t vaddr)
+/* Whether code that no symbol names jumps into the midst of this function. */
+static bool jumps_back(struct walk *w, uint64_t start, uint64_t end)
 {
-	return part_of(w, vaddr) || adopt_cold(w, vaddr);
+	size_t avail;
+	const uint8_t *p = image__bytes(w->img, start, &avail);
+	struct insn in;
+
+	for (uint64_t off = 0; p && off < end - start && off < avail; off += in.len) {
+		if (!insn__decode(p + off, avail - off, start + off, &in))
+			return false;
+		if ((in.flow == INSN_JMP || in.flow == INSN_JCC) && in.target != w->parts[0].start &&
+		    part_of(w, in.target))
+			return true;
+	}
+	return false;
+}
+
+/*
+ * Whether an address lies in the cold part of this function; then it becomes ours. Where symbols
+ * are stripped the unwind entry gives its bounds, and a jump back or a frame still there gives it
+ * away.
+ */
+static bool adopt_cold(struct walk *w, uint64_t vaddr, bool with_frame)
+{
+	const struct symbol *sym = function_over(w->img, vaddr);
+	struct cfi_fde fde;
+
+	if (w->part_cnt == MAX_PARTS)
+		return false;
+	if (sym)
+		return sym->size <= MAX_FUNCTION_BYTES &&
+		       is_cold_of(w->img, image__str(w->img, sym->name), w->sym->addr) &&
+		       add_part(w, sym->addr, sym->size);
+	if (!cfi__find(w->img, vaddr, &fde) || fde.end - fde.start > MAX_FUNCTION_BYTES ||
+	    part_of(w, fde.start) || part_of(w, fde.end - 1) ||
+	    function_over(w->img, fde.start) || function_over(w->img, fde.end - 1))
+		return false;
+	return (with_frame || jumps_back(w, fde.start, fde.end)) &&
+	       add_part(w, fde.start, fde.end - fde.start);
+}
+
+static bool is_own(struct walk *w, uint64_t vaddr, bool with_frame)
+{
+	return part_of(w, vaddr) || adopt_cold(w, vaddr, with_frame);
 }
 
 static void arrive(struct walk *w, uint32_t i, int32_t sp, int32_t frame)
@@ -421,7 +455,7 @@ static bool follow_table(struct walk *w, uint32_t i, uint64_t table, size_t boun
 		} else if (!image__pointer(w->img, table + 8 * n, &target)) {
 			break;
 		}
-		if (!is_own(w, target) || !index_of(w, target, &at) ||
+		if (!is_own(w, target, false) || !index_of(w, target, &at) ||
 		    (!sure && !same_stack(w, from, target)))
 			break;
 		jump_to(w, target, v.sp, v.frame);
@@ -486,7 +520,7 @@ static enum jump table_of_addresses(struct walk *w, uint32_t i, uint32_t at)
 	}
 	if (!image__pointer(w->img, table, &first))
 		return JUMP_UNKNOWN;
-	if (!is_own(w, first))
+	if (!is_own(w, first, false))
 		return image__function_at(w->img, first) ? JUMP_TAIL : JUMP_UNKNOWN;
 	return follow_table(w, i, table, table_bound(w, at, in->mem.index), 8) ? JUMP_TABLE
 									       : JUMP_UNKNOWN;
@@ -560,14 +594,14 @@ static void visit(struct walk *w, uint32_t i)
 		fall_to(w, i, in.vaddr + in.len, sp, frame);
 		break;
 	case INSN_JMP:
-		if (is_own(w, in.target))
+		if (is_own(w, in.target, !frame_is_gone(w, i)))
 			jump_to(w, in.target, sp, frame);
 		else
 			leave(w, i, RT_SITE_TAIL);
 		break;
 	case INSN_JCC:
 	case INSN_JCXZ:
-		if (is_own(w, in.target))
+		if (is_own(w, in.target, !frame_is_gone(w, i)))
 			jump_to(w, in.target, sp, frame);
 		else if (in.flow == INSN_JCC)
 			leave(w, i, RT_SITE_JCC);
@@ -590,7 +624,7 @@ static void landing_pad(void *arg, uint64_t vaddr)
 {
 	struct walk *w = arg;
 
-	if (is_own(w, vaddr))
+	if (is_own(w, vaddr, true))
 		jump_to(w, vaddr, sp_by_rows(w, vaddr), UNKNOWN);
 }
 

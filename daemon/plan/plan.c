@@ -46,6 +46,7 @@ const char *plan_refusal_text(enum plan_refusal why)
 struct place {
 	const struct pick *best;
 	uint64_t size;
+	char *full; /* C++: with parameters; made when first needed */
 };
 
 struct build {
@@ -57,6 +58,8 @@ struct build {
 	VEC(struct plan_site) sites;
 	VEC(struct plan_site) catches;
 	VEC(struct plan_skip) skipped;
+	uint64_t *taken; /* places in the file that have a site: a hash set, 0 is free */
+	size_t taken_cnt, taken_cap;
 };
 
 /* Which of an address's symbols names it: the plainest, and always the same one. */
@@ -90,7 +93,7 @@ static int find_places(struct build *b)
 			p = vec__push(&b->places);
 			if (!p)
 				return -ENOMEM;
-			*p = (struct place){ pick, 0 };
+			*p = (struct place){ pick, 0, NULL };
 		}
 		if (by_niceness(pick, p->best) < 0)
 			p->best = pick;
@@ -140,6 +143,13 @@ static int skip(struct build *b, const char *name, enum plan_refusal why)
 	return 0;
 }
 
+static uint32_t fold(uint64_t x)
+{
+	x ^= x >> 33;
+	x *= 0xff51afd7ed558ccdull;
+	return (uint32_t)(x >> 33);
+}
+
 static const char *file_of(struct build *b, const struct place *p)
 {
 	const char *file = image__str(b->img, p->best->sym->file), *slash;
@@ -150,11 +160,13 @@ static const char *file_of(struct build *b, const struct place *p)
 	return slash ? slash + 1 : file;
 }
 
-static uint32_t fold(uint64_t x)
+static const char *full_name(struct place *p)
 {
-	x ^= x >> 33;
-	x *= 0xff51afd7ed558ccdull;
-	return (uint32_t)(x >> 33);
+	if (p->best->parts.lang != NAME_CXX)
+		return "";
+	if (!p->full)
+		p->full = name__demangle_full(p->best->mangled, &p->best->parts);
+	return p->full ? p->full : "";
 }
 
 /*
@@ -163,43 +175,30 @@ static uint32_t fold(uint64_t x)
  */
 static char *unique_name(struct build *b, size_t lo, size_t hi, size_t first, size_t cnt)
 {
-	const struct place *all = b->places.data, *own = &all[first];
+	struct place *all = b->places.data, *own = &all[first];
 	const struct pick *best = own->best;
+	uint32_t hash = fold(best->sym->addr) & 0xffff;
 	struct strbuf sb = STRBUF_INIT;
 	bool same_file = false, same_full = false;
-	char *full = NULL;
 
-	strbuf__adds(&sb, best->name);
-	if (hi - lo == cnt)
-		return strbuf__take(&sb);
-	if (best->parts.lang == NAME_RUST) {
-		strbuf__addf(&sb, " #%.6s", best->parts.hash);
-		return strbuf__take(&sb);
-	}
-	if (best->parts.lang == NAME_CXX)
-		full = name__demangle_full(best->mangled, &best->parts);
 	for (size_t i = lo; i < hi; i++) {
-		char *other;
-
 		if (i >= first && i < first + cnt)
 			continue;
 		same_file |= !strcmp(file_of(b, &all[i]), file_of(b, own));
-		other = full ? name__demangle_full(all[i].best->mangled, &all[i].best->parts)
-			     : NULL;
-		same_full |= other && !strcmp(other, full);
-		free(other);
+		same_full |= !strcmp(full_name(&all[i]), full_name(own));
 	}
-	if (full && !same_full) {
-		strbuf__reset(&sb);
-		strbuf__adds(&sb, full);
-	} else if (*file_of(b, own) && !same_file) {
-		strbuf__addf(&sb, " (%s)", file_of(b, own));
-	} else if (*file_of(b, own)) {
-		strbuf__addf(&sb, " (%s #%04x)", file_of(b, own), fold(best->sym->addr) & 0xffff);
-	} else {
-		strbuf__addf(&sb, " #%04x", fold(best->sym->addr) & 0xffff);
-	}
-	free(full);
+	if (hi - lo == cnt)
+		strbuf__adds(&sb, best->name);
+	else if (best->parts.lang == NAME_RUST)
+		strbuf__addf(&sb, "%s #%.6s", best->name, best->parts.hash);
+	else if (best->parts.lang == NAME_CXX && !same_full)
+		strbuf__adds(&sb, full_name(own));
+	else if (*file_of(b, own) && !same_file)
+		strbuf__addf(&sb, "%s (%s)", best->name, file_of(b, own));
+	else if (*file_of(b, own))
+		strbuf__addf(&sb, "%s (%s #%04x)", best->name, file_of(b, own), hash);
+	else
+		strbuf__addf(&sb, "%s #%04x", best->name, hash);
 	return strbuf__take(&sb);
 }
 
@@ -233,6 +232,59 @@ static int add_aliases(struct build *b, struct plan_fn *fn, const struct place *
 	return err;
 }
 
+static uint64_t *slot_of(struct build *b, uint64_t offset)
+{
+	size_t at = fold(offset) & (b->taken_cap - 1);
+
+	while (b->taken[at] && b->taken[at] != offset)
+		at = (at + 1) & (b->taken_cap - 1);
+	return &b->taken[at];
+}
+
+static int take(struct build *b, uint64_t offset)
+{
+	if (b->taken_cnt * 2 >= b->taken_cap) {
+		uint64_t *old = b->taken;
+		size_t cap = b->taken_cap;
+
+		b->taken_cap = cap ? cap * 2 : 1024;
+		b->taken = calloc(b->taken_cap, sizeof(*b->taken));
+		if (!b->taken) {
+			b->taken = old;
+			return -ENOMEM;
+		}
+		for (size_t i = 0; i < cap; i++)
+			if (old[i])
+				*slot_of(b, old[i]) = old[i];
+		free(old);
+	}
+	*slot_of(b, offset) = offset;
+	b->taken_cnt++;
+	return 0;
+}
+
+static bool is_taken(struct build *b, uint64_t vaddr)
+{
+	uint64_t offset;
+
+	return b->taken_cap && image__code_offset(b->img, vaddr, &offset) &&
+	       *slot_of(b, offset) == offset;
+}
+
+/*
+ * Two functions with a common part, whatever the symbols say of it: at one place two sites would
+ * both be called, and neither is right.
+ */
+static void refuse_shared(struct build *b, struct flow *flow)
+{
+	bool shared = is_taken(b, flow->entry.vaddr) || is_taken(b, flow->first.vaddr);
+
+	for (size_t i = 0; i < flow->exit_cnt; i++)
+		shared |= is_taken(b, flow->exits[i].vaddr);
+	if (shared && !flow->why)
+		flow->why = PLAN_ENTERED_MIDWAY;
+}
+
 static int add_site(struct build *b, const struct flow_site *from, enum rt_site_kind kind)
 {
 	struct plan_site *site = vec__push(&b->sites);
@@ -248,7 +300,7 @@ static int add_site(struct build *b, const struct flow_site *from, enum rt_site_
 		.sp_words = from->sp_words,
 	};
 	image__code_offset(b->img, from->vaddr, &site->offset);
-	return 0;
+	return take(b, site->offset);
 }
 
 static bool is_entry(const struct plan_site *s)
@@ -327,6 +379,7 @@ static int add_row(struct build *b, char *name, const struct place *places, size
 	for (size_t i = 0; i < cnt && !err; i++) {
 		err = flow__analyse(b->img, places[i].best->sym, places[i].size, &flows[i]);
 		pardon(b, &flows[i]);
+		refuse_shared(b, &flows[i]);
 		if (err || flows[i].why)
 			continue;
 		async |= closure && closure__is_coroutine(b->img, &flows[i], &state);
@@ -435,7 +488,10 @@ static int build(struct build *b)
 	b->plan->catch_cnt = b->catches.cnt;
 	b->plan->skipped = b->skipped.data;
 	b->plan->skip_cnt = b->skipped.cnt;
+	for (size_t i = 0; i < b->places.cnt; i++)
+		free(b->places.data[i].full);
 	vec__free(&b->places);
+	free(b->taken);
 	return err ? err : make_hint(b);
 }
 

@@ -175,8 +175,8 @@ static int open_exe(struct target *t, char **reason)
 			    "process %d has no executable (a kernel thread, or gone)", t->pid);
 	if (n < 0)
 		return fail(reason, -EACCES,
-			    "no right to look into process %d (%s): run as root, or with "
-			    "CAP_SYS_PTRACE",
+			    "no right to look into process %d (%s): root or CAP_SYS_PTRACE "
+			    "over it is needed",
 			    t->pid, strerror(errno));
 	link[n] = '\0';
 	t->exe = strdup(link);

@@ -13,6 +13,7 @@ import sys
 import time
 import traceback
 
+import bpf
 import harness
 
 
@@ -31,7 +32,7 @@ def on_alarm(*_):
 
 def run(name, function):
     """One test; None or why it failed."""
-    before = harness.bpf_ids()
+    before = bpf.ids()
     signal.signal(signal.SIGALRM, on_alarm)
     signal.alarm(getattr(function, "seconds", 120))
     why = None
@@ -45,7 +46,7 @@ def run(name, function):
         signal.alarm(0)
         harness.clean_up()
     end = time.monotonic() + 5
-    while left := harness.bpf_leftovers(before):
+    while left := bpf.leftovers(before):
         if time.monotonic() > end:
             return f"{why or ''}\n    BPF objects left: {', '.join(left)}"
         time.sleep(0.2)
@@ -72,7 +73,9 @@ def main():
     for name, function in todo:
         start = time.monotonic()
         why = run(name, function)
-        print(f"{'FAIL' if why else 'ok':5}{name[5:]}  {time.monotonic() - start:.1f} s", flush=True)
+        print(
+            f"{'FAIL' if why else 'ok':5}{name[5:]}  {time.monotonic() - start:.1f} s", flush=True
+        )
         if why:
             failed.append(name)
             print("    " + why.strip().replace("\n", "\n    "), flush=True)

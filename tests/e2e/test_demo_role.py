@@ -7,8 +7,10 @@ from harness import Trace, check, close, demo_role, equal
 
 
 def difference(after, before):
-    return {name: {k: row[k] - before[name][k] for k in ("calls", "returned", "panicked", "ns")}
-            for name, row in after.items()}
+    return {
+        name: {k: row[k] - before[name][k] for k in ("calls", "returned", "panicked", "ns")}
+        for name, row in after.items()
+    }
 
 
 def traced_role(*args, seconds=3, rate=300):
@@ -60,10 +62,18 @@ def test_demo_role_under_the_default_budget():
     truth = role.ask("truth")["truth"]
     for name, row in truth.items():
         for r in snapshot.rows(name):
-            check(r["calls"] <= row["calls"], f"{name}: {r['calls']} calls seen, {row['calls']} made")
+            check(
+                r["calls"] <= row["calls"], f"{name}: {r['calls']} calls seen, {row['calls']} made"
+            )
             if r["calls"] < row["calls"] - 100:
-                shed = [s["name"] if isinstance(s, dict) else s for s in snapshot.doc["overhead"]["shed"]]
-                check(r["coverage"] != "exact" or name in shed, f"{name}: sees part and does not say so: {r}")
+                shed = [
+                    s["name"] if isinstance(s, dict) else s
+                    for s in snapshot.doc["overhead"]["shed"]
+                ]
+                check(
+                    r["coverage"] != "exact" or name in shed,
+                    f"{name}: sees part and does not say so: {r}",
+                )
     role.say("stop")
     role.line()
     role.finish()

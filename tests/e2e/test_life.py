@@ -6,6 +6,7 @@ import shutil
 import signal
 import time
 
+import bpf
 import harness
 from harness import Fixture, Trace, check, equal, scratch, trace, until
 
@@ -71,7 +72,9 @@ def test_l8_exec_ends_the_series():
     equal(f.line(), f"ready {f.pid}", "the new program")
     snapshot = t.wait()
     equal(snapshot.doc["target"]["ended"]["reason"], "exec", "why it ended")
-    snapshot.exact({"traced_before": {"calls": 5, "returned": 5}, "traced_execs": {"calls": 1, "returned": 0}})
+    snapshot.exact(
+        {"traced_before": {"calls": 5, "returned": 5}, "traced_execs": {"calls": 1, "returned": 0}}
+    )
     equal(f.go()["traced_fifty"]["calls"], 50, "calls in the new program")
     f.finish()
 
@@ -80,10 +83,10 @@ def many_while(kill):
     """2,000 functions under traffic; then roletrace ends by the signal, within five seconds."""
     f = Fixture("many", 2)
     f.say("go")
-    before = harness.bpf_ids()
+    before = bpf.ids()
     t = Trace(f)
     check(t.function_count >= 2000, f"attached to {t.function_count} functions")
-    check(len(harness.bpf_ids() - before) >= 2, "no BPF objects are there: the test sees nothing")
+    check(len(bpf.ids() - before) >= 2, "no BPF objects are there: the test sees nothing")
     check(f.breakpoints(), "no breakpoints are there: the test sees nothing")
     time.sleep(0.5)
     start = time.monotonic()
@@ -92,7 +95,7 @@ def many_while(kill):
     took = time.monotonic() - start
     check(took < 5, f"roletrace took {took:.1f} s to end")
     until(lambda: not f.breakpoints(), 5 - took, "breakpoints gone")
-    until(lambda: not harness.bpf_leftovers(before), 5 - took, "BPF objects gone")
+    until(lambda: not bpf.leftovers(before), 5 - took, "BPF objects gone")
     return f, t
 
 
@@ -114,8 +117,11 @@ def test_l9_sigkill_with_2000_functions():
     calls = {n: {"calls": truth[n]["calls"] - before[n]["calls"]} for n in truth}
     snapshot = again.stop()
     snapshot.exact(calls)
-    equal({r["calls"] for r in snapshot.functions if r["name"][:8] in ("traced_a", "traced_b")},
-          {calls["traced_a000"]["calls"]}, "calls of all 2,000 functions")
+    equal(
+        {r["calls"] for r in snapshot.functions if r["name"][:8] in ("traced_a", "traced_b")},
+        {calls["traced_a000"]["calls"]},
+        "calls of all 2,000 functions",
+    )
     snapshot.nothing_lost()
     f.finish()
 
@@ -194,7 +200,10 @@ def test_attach_and_detach_under_traffic():
         for row in snapshot.functions:
             check(row["calls"] > 100, f"calls: {row}")
             equal(row["unwound"], 0, f"{row['name']}: unwound in a program that unwinds nothing")
-        check(snapshot.lost["orphan_exits"] <= 2 * 8, f"more orphans than calls in flight: {snapshot.lost}")
+        check(
+            snapshot.lost["orphan_exits"] <= 2 * 8,
+            f"more orphans than calls in flight: {snapshot.lost}",
+        )
         snapshot.nothing_lost("orphan_exits")
     f.ask("quiesce")
     f.finish()

@@ -51,18 +51,22 @@ def test_breaker_sheds_what_is_too_dear():
     equal(snapshot.doc["health"]["status"], "degraded", f"health {snapshot.doc['health']}")
     check(snapshot.doc["health"]["reasons"], "health: no reasons")
     truth = f.ask("quiesce")["truth"]
-    check(snapshot.row("traced_step")["calls"] < truth["traced_step"]["calls"], "calls seen and made")
+    check(
+        snapshot.row("traced_step")["calls"] < truth["traced_step"]["calls"], "calls seen and made"
+    )
     f.finish()
 
 
 def test_outputs():
-    """The default file is named after the process; json:- leaves standard output to the data alone."""
+    """The default file is named after the process; json:- leaves standard output to the data."""
     f = Fixture("calls")
     directory = scratch()
     done = harness.roletrace("--pid", f.pid, "-f", "traced_*", "-d", "0.5", cwd=directory)
     equal(done.returncode, 0, f"exit code: {done.stderr}")
     equal(os.listdir(directory), [f"roletrace-calls-{f.pid}.json"], "files written")
-    done = harness.roletrace("--pid", f.pid, "-f", "traced_*", "-d", "0.5", "-o", "json:-", cwd=directory)
+    done = harness.roletrace(
+        "--pid", f.pid, "-f", "traced_*", "-d", "0.5", "-o", "json:-", cwd=directory
+    )
     harness.Snapshot(json.loads(done.stdout))
     f.finish()
 
@@ -75,7 +79,18 @@ def refused(what, *command):
     os.chmod(os.path.dirname(program), 0o755)
     file = os.path.join(scratch(), "x.json")
     os.chmod(os.path.dirname(file), 0o777)
-    argv = [*command, program, "--pid", str(f.pid), "-f", "traced_*", "-o", f"json:{file}", "-d", "1"]
+    argv = [
+        *command,
+        program,
+        "--pid",
+        str(f.pid),
+        "-f",
+        "traced_*",
+        "-o",
+        f"json:{file}",
+        "-d",
+        "1",
+    ]
     done = harness.start(argv, stderr=-1, stdout=-1, text=True)
     out, err = done.communicate(timeout=20)
     equal(done.returncode, 4, f"exit code; it said: {err}")
@@ -88,7 +103,16 @@ def refused(what, *command):
 
 
 def test_b5_without_root():
-    refused("CAP_|root", "setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", "--inh-caps=-all")
+    refused(
+        "CAP_|root",
+        "setpriv",
+        "--reuid",
+        "65534",
+        "--regid",
+        "65534",
+        "--clear-groups",
+        "--inh-caps=-all",
+    )
 
 
 def test_b5_without_cap_bpf():
@@ -117,11 +141,22 @@ def usage_error(*args):
 def test_unknown_input_is_no_guess():
     f = Fixture("calls")
     pid = f.pid
-    for args in (["--pid"], ["--pid", "zero"], ["--pid", "-3"], ["--pid", f"{pid}x"], ["--nonsense"],
-                 ["--pid", pid, "--exit", "magic"], ["--pid", pid, "-d", "-1"], ["--pid", pid, "-d", "1s5"],
-                 ["--pid", pid, "-i", "0.001"], ["--pid", pid, "--budget", "lots"],
-                 ["--pid", pid, "-o", "nonsense:x"], ["--pid", pid, "-o", "x.unknown"],
-                 ["--pid", pid, "-f", "no_such_function"], ["list"]):
+    for args in (
+        ["--pid"],
+        ["--pid", "zero"],
+        ["--pid", "-3"],
+        ["--pid", f"{pid}x"],
+        ["--nonsense"],
+        ["--pid", pid, "--exit", "magic"],
+        ["--pid", pid, "-d", "-1"],
+        ["--pid", pid, "-d", "1s5"],
+        ["--pid", pid, "-i", "0.001"],
+        ["--pid", pid, "--budget", "lots"],
+        ["--pid", pid, "-o", "nonsense:x"],
+        ["--pid", pid, "-o", "x.unknown"],
+        ["--pid", pid, "-f", "no_such_function"],
+        ["list"],
+    ):
         usage_error(*args)
     equal(f.breakpoints(), [], "breakpoints")
     f.finish()

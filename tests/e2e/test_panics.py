@@ -35,13 +35,17 @@ def test_p1_ten_thousand_nested_panics():
 def test_p1_uretprobe_free_by_default():
     f = Fixture("panics", "few")
     snapshot, _ = trace(f, functions=["panics::*"])
-    equal({r["exit"] for r in snapshot.functions} - {"sites", "edges", "guarded"}, set(), "exit kinds")
+    equal(
+        {r["exit"] for r in snapshot.functions} - {"sites", "edges", "guarded"}, set(), "exit kinds"
+    )
     f.finish()
 
 
 def tokio_panics(tasks):
     f = Fixture("tokio_panics", tasks, exe=f"{CARGO_BIN}/tokio_panics")
-    snapshot, truth = trace(f, functions=["tokio_panics::explode", "tokio_panics::prepare", "tokio_panics::job*"])
+    snapshot, truth = trace(
+        f, functions=["tokio_panics::explode", "tokio_panics::prepare", "tokio_panics::job*"]
+    )
     answer = caught(f, "tokio_panics", tasks // 2, tasks // 2)
     snapshot.exact({name: {**row, "in_flight": 0} for name, row in truth.items()})
     (poll,) = snapshot.rows("tokio_panics::job")

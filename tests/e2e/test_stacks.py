@@ -14,7 +14,11 @@ def coroutines(*args):
     equal(row["calls"], wanted["calls"], "calls on coroutine stacks")
     if row["returned"] != wanted["returned"]:
         check(sum(snapshot.lost.values()) > 0, f"not all returned, yet nothing is lost: {row}")
-    equal(snapshot.row("traced_inner")["calls"], truth["traced_inner"]["calls"], "calls of traced_inner")
+    equal(
+        snapshot.row("traced_inner")["calls"],
+        truth["traced_inner"]["calls"],
+        "calls of traced_inner",
+    )
     f.finish()
 
 
@@ -46,9 +50,15 @@ def test_p5_tail_calls():
     inside = truth.pop("traced_jumps_inside")
     snapshot.exact({name: {**row, "in_flight": 0} for name, row in truth.items()})
     for row in snapshot.rows("traced_jumps_inside"):
-        equal((row["calls"], row["in_flight"]), (inside["calls"], 0), "a jump into the middle of a function")
+        equal(
+            (row["calls"], row["in_flight"]),
+            (inside["calls"], 0),
+            "a jump into the middle of a function",
+        )
     if not snapshot.rows("traced_jumps_inside"):
-        refused = [s["reason"] for s in snapshot.doc["skipped"] if s["name"] == "traced_jumps_inside"]
+        refused = [
+            s["reason"] for s in snapshot.doc["skipped"] if s["name"] == "traced_jumps_inside"
+        ]
         check(refused, "a jump into the middle of a function: a row, or refused by name")
     f.finish()
 
@@ -79,7 +89,11 @@ def test_p6_recursion_beyond_the_shadow_stack():
     f = Fixture("recursion", 10_000)
     snapshot, truth = trace(f)
     row = snapshot.row("traced_recursive")
-    equal((row["calls"], row["unwound"], row["in_flight"]), (10_001, 0, 0), "calls, unwound, in flight")
+    equal(
+        (row["calls"], row["unwound"], row["in_flight"]),
+        (10_001, 0, 0),
+        "calls, unwound, in flight",
+    )
     equal(row["returned"] + snapshot.lost["depth_exceeded"], 10_001, "timed or said to be too deep")
     snapshot.nothing_lost("depth_exceeded")
     f.finish()
@@ -102,7 +116,9 @@ def test_p7_nesting():
     edges = {(e["caller"], e["callee"]): e["calls"] for e in snapshot.doc["edges"]}
     equal(edges.get(("traced_f", "traced_g")), 1, f"edge f -> g of {edges}")
     equal(edges.get(("traced_g", "traced_f")), 1, "edge g -> f")
-    equal(edges.get(("traced_even", "traced_odd")), truth["traced_odd"]["calls"], "edge even -> odd")
+    equal(
+        edges.get(("traced_even", "traced_odd")), truth["traced_odd"]["calls"], "edge even -> odd"
+    )
     f.finish()
 
 
@@ -110,7 +126,9 @@ def signals(*args):
     f = Fixture("signals", *args)
     snapshot, truth = trace(f)
     if args[0] == "own":
-        for row in snapshot.functions:  # the last jump's frames: nothing came after that could sweep them
+        for (
+            row
+        ) in snapshot.functions:  # the last jump's frames: nothing came after that could sweep them
             stale = row.get("in_flight_stale", 0)
             row["in_flight"] -= stale
             row["unwound"] += stale

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """P12, P13, E*: what stands in executables, and under which names."""
 
-import json
-
 from harness import Fixture, Trace, check, equal, roletrace, trace
 
 
@@ -15,7 +13,9 @@ def test_p12_data_in_text_is_left_alone():
     snapshot.exact(answer["truth"])
     for name in ("traced_table", "traced_object"):
         equal(snapshot.rows(name), [], f"rows of {name}")
-    named = snapshot.rows("traced_unsized") + [s for s in snapshot.doc["skipped"] if s["name"] == "traced_unsized"]
+    named = snapshot.rows("traced_unsized") + [
+        s for s in snapshot.doc["skipped"] if s["name"] == "traced_unsized"
+    ]
     equal(len(named), 1, "the function without a size: a row or refused by name")
     if "calls" in named[0]:
         equal(named[0]["calls"], 10, "calls of the function without a size")
@@ -44,8 +44,11 @@ def linked(how):
     snapshot.exact(truth)
     snapshot.nothing_lost()
     f.finish()
-    equal({n: r["calls"] for n, r in truth.items()},
-          {"traced_three": 53, "traced_fifty": 50, "traced_many": 700}, "calls, however it is linked")
+    equal(
+        {n: r["calls"] for n, r in truth.items()},
+        {"traced_three": 53, "traced_fifty": 50, "traced_many": 700},
+        "calls, however it is linked",
+    )
 
 
 def test_e1_pie():
@@ -91,13 +94,25 @@ def long_names(scheme):
     answer = f.ask("go")
     snapshot = t.stop()
     rows = snapshot.rows("traced_method")
-    equal(sorted(r["calls"] for r in rows), answer["long"], f"calls of {[r['name'][-60:] for r in rows]}")
+    equal(
+        sorted(r["calls"] for r in rows),
+        answer["long"],
+        f"calls of {[r['name'][-60:] for r in rows]}",
+    )
     for r in rows:
         name = r["name"]
-        whole = name.count("(") == name.count(")") and name.count("<") == name.count(">") and name.endswith("::traced_method")
+        whole = (
+            name.count("(") == name.count(")")
+            and name.count("<") == name.count(">")
+            and name.endswith("::traced_method")
+        )
         check(len(name) > 4500 and whole, f"a long name, whole: {len(name)} bytes, {name[-80:]}")
     equal(len({r["name"] for r in rows}), 2, "distinct names")
-    equal(sum(r["calls"] for r in snapshot.rows("traced_generic")), answer["generic"], "calls of both instances")
+    equal(
+        sum(r["calls"] for r in snapshot.rows("traced_generic")),
+        answer["generic"],
+        "calls of both instances",
+    )
     closures = [r["calls"] for r in snapshot.rows("traced_with_closure::{{closure}}")]
     equal(closures, [answer["closure"]], "calls of the closure")
     equal(snapshot.row("names::traced_with_closure")["calls"], 5, "calls around the closure")
@@ -106,7 +121,10 @@ def long_names(scheme):
     if scheme == "v0":
         equal(umlauts[0]["name"], "names::tür::traced_öffnen", "a punycoded name")
     for r in snapshot.functions:
-        check("17h" not in r["name"] and not r["name"].startswith("_"), f"not demangled: {r['name'][:80]}")
+        check(
+            "17h" not in r["name"] and not r["name"].startswith("_"),
+            f"not demangled: {r['name'][:80]}",
+        )
     f.finish()
 
 
@@ -124,14 +142,33 @@ def test_e14_cplusplus_and_clones():
     answer = f.ask("go")
     snapshot = t.stop()
     equal(answer["hot"], 10, "the program's own result")
-    for part in ("(anonymous namespace)::traced_anonymous", "traced_space::box::traced_method",
-                 "traced_space::box::operator()", "traced_space::traced_template<int, 4>",
-                 "traced_split", "traced_special", "traced_llvm", "traced_hot"):
+    for part in (
+        "(anonymous namespace)::traced_anonymous",
+        "traced_space::box::traced_method",
+        "traced_space::box::operator()",
+        "traced_space::traced_template<int, 4>",
+        "traced_split",
+        "traced_special",
+        "traced_llvm",
+        "traced_hot",
+    ):
         rows = snapshot.rows(part)
-        equal([r["calls"] for r in rows], [10], f"calls of {part} in {[r['name'] for r in snapshot.functions]}")
-    equal([r["name"] for r in snapshot.functions if ".cold" in r["name"] + r["symbol"]], [], "cold parts as functions")
+        equal(
+            [r["calls"] for r in rows],
+            [10],
+            f"calls of {part} in {[r['name'] for r in snapshot.functions]}",
+        )
+    equal(
+        [r["name"] for r in snapshot.functions if ".cold" in r["name"] + r["symbol"]],
+        [],
+        "cold parts as functions",
+    )
     for part in ("traced_split.part.0", "traced_special.constprop.0"):
-        equal(len([r for r in snapshot.functions if part in r["symbol"]]), 1, f"clone {part} in {[r['symbol'] for r in snapshot.functions]}")
+        equal(
+            len([r for r in snapshot.functions if part in r["symbol"]]),
+            1,
+            f"clone {part} in {[r['symbol'] for r in snapshot.functions]}",
+        )
     f.finish()
 
 

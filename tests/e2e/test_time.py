@@ -38,13 +38,16 @@ def test_p9_floor_of_an_empty_function():
     floor = snapshot.doc["overhead"]["floor_ns"]
     check(floor and floor > 0, f"overhead.floor_ns: {floor}")
     row = snapshot.row("traced_empty")
-    check(row["p50_ns"] <= 5 * floor, f"an empty function took {row['p50_ns']} ns, floor {floor} ns")
+    check(
+        row["p50_ns"] <= 5 * floor, f"an empty function took {row['p50_ns']} ns, floor {floor} ns"
+    )
     check(snapshot.doc["overhead"]["hits"] >= 100_000, f"hits: {snapshot.doc['overhead']}")
     f.finish()
 
 
 def test_sleepers():
     f = Fixture("sleepers", "sleep")
+    f.run_undisturbed()
     snapshot, truth = trace(f, functions=["sleepers::*"])
     medians = json.loads(f.line())["p50"]
     snapshot.exact(truth)
@@ -58,6 +61,7 @@ def test_sleepers():
 def test_ten_callees_cost_their_caller_nothing():
     """The probes of traced callees are not their caller's work."""
     f = Fixture("sleepers", "ten")
+    f.run_undisturbed()
     alone, together = ["sleepers::caller"], ["sleepers::caller", "sleepers::callee_*"]
     best = {}  # the least disturbed of some rounds
     for _ in range(5):
@@ -80,5 +84,10 @@ def test_raw_durations_contain_the_probes():
     snapshot = t.stop()
     equal(snapshot.doc["overhead"]["corrected_ns"], 0, "overhead.corrected_ns with --raw")
     wanted = truth["sleepers::caller"]
-    close(snapshot.row("sleepers::caller")["mean_ns"], wanted["ns"] / wanted["calls"], 0.05, "mean, raw")
+    close(
+        snapshot.row("sleepers::caller")["mean_ns"],
+        wanted["ns"] / wanted["calls"],
+        0.05,
+        "mean, raw",
+    )
     f.finish()

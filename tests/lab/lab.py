@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
 """The lab: real Stratum V2 roles under load, on loopback, each on a free port.
-  lab.py build              builds them into the cache ($ROLETRACE_CACHE, ~/.cache/roletrace), once
-  lab.py up [MINERS RATE]   runs template provider, pool, translator and miners until Ctrl-C"""
+lab.py build              builds them into the cache ($ROLETRACE_CACHE, ~/.cache/roletrace), once
+lab.py up [MINERS RATE]   runs template provider, pool, translator and miners until Ctrl-C"""
 
 import hashlib
 import json
@@ -17,7 +17,10 @@ import tempfile
 import time
 
 HERE = pathlib.Path(__file__).resolve().parent
-CACHE = pathlib.Path(os.environ.get("ROLETRACE_CACHE") or pathlib.Path.home() / ".cache/roletrace") / "roles"
+CACHE = (
+    pathlib.Path(os.environ.get("ROLETRACE_CACHE") or pathlib.Path.home() / ".cache/roletrace")
+    / "roles"
+)
 ROLES = {"translator_sv2": "0.6.0", "pool_sv2": "0.7.0"}
 RUST_MIN = (1, 88)
 
@@ -31,6 +34,7 @@ def say(text):
 
 
 # Building, once per version
+
 
 def is_installed(role):
     try:
@@ -53,8 +57,16 @@ def cargo(what, *args):
     start = time.monotonic()
     log = CACHE / "build.log"
     with open(log, "w") as out:
-        done = subprocess.run(["nice", "cargo", *args], stdout=out, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL)
-    if done.returncode:
+        process = subprocess.Popen(
+            ["nice", "cargo", *args], stdout=out, stderr=out, stdin=subprocess.DEVNULL
+        )
+    while process.poll() is None:
+        try:
+            process.wait(60)
+        except subprocess.TimeoutExpired:
+            last = (log.read_text().strip().splitlines() or [""])[-1].strip()
+            say(f"{(time.monotonic() - start) / 60:.0f} min: {last}")
+    if process.returncode:
         tail = log.read_text().strip().splitlines()[-15:]
         raise LabError(f"building {what} failed; the end of {log}:\n    " + "\n    ".join(tail))
     say(f"built {what} in {time.monotonic() - start:.0f} s")
@@ -69,18 +81,38 @@ def build():
     target = str(CACHE / "target")
     for role, version in ROLES.items():
         if not is_installed(role):
-            cargo(f"{role} {version}", "install", role, "--version", f"={version}", "--locked", "--force",
-                  "--root", str(CACHE), "--target-dir", target)
+            cargo(
+                f"{role} {version}",
+                "install",
+                role,
+                "--version",
+                f"={version}",
+                "--locked",
+                "--force",
+                "--root",
+                str(CACHE),
+                "--target-dir",
+                target,
+            )
     provider = template_provider()
     if not provider.exists():
-        cargo("the template provider", "build", "--release", "--locked", "--manifest-path",
-              str(HERE / "template-provider/Cargo.toml"), "--target-dir", target)
+        cargo(
+            "the template provider",
+            "build",
+            "--release",
+            "--locked",
+            "--manifest-path",
+            str(HERE / "template-provider/Cargo.toml"),
+            "--target-dir",
+            target,
+        )
         provider.parent.mkdir(exist_ok=True)
         shutil.copy(f"{target}/release/template_provider", f"{provider}.new")
         os.rename(f"{provider}.new", provider)
 
 
 # Running
+
 
 def free_ports(names):
     held = []
@@ -95,8 +127,8 @@ def free_ports(names):
 
 
 def listens(port):
-    lines = pathlib.Path("/proc/net/tcp").read_text().splitlines()[1:]
-    return any(l.split()[1] == f"0100007F:{port:04X}" and l.split()[3] == "0A" for l in lines)
+    sockets = (line.split() for line in open("/proc/net/tcp"))
+    return any(s[1] == f"0100007F:{port:04X}" and s[3] == "0A" for s in sockets)
 
 
 class Miners:
@@ -117,14 +149,24 @@ class Lab:
 
     def __enter__(self):
         self.directory = pathlib.Path(tempfile.mkdtemp(prefix="roletrace-lab-"))
-        self.ports = free_ports(["TEMPLATES", "POOL", "POOL_METRICS", "TRANSLATOR", "TRANSLATOR_METRICS"])
+        self.ports = free_ports(
+            ["TEMPLATES", "POOL", "POOL_METRICS", "TRANSLATOR", "TRANSLATOR_METRICS"]
+        )
         self.processes = []
         try:
-            self.start("template_provider", template_provider(), f"127.0.0.1:{self.ports['TEMPLATES']}", "5000", "6")
+            self.start(
+                "template_provider",
+                template_provider(),
+                f"127.0.0.1:{self.ports['TEMPLATES']}",
+                "5000",
+                "6",
+            )
             self.wait_port("TEMPLATES")
             self.start("pool", CACHE / "bin/pool_sv2", "-c", self.config("pool"))
             self.wait_port("POOL")
-            self.translator = self.start("translator", CACHE / "bin/translator_sv2", "-c", self.config("translator"))
+            self.translator = self.start(
+                "translator", CACHE / "bin/translator_sv2", "-c", self.config("translator")
+            )
             self.wait_port("TRANSLATOR")
         except BaseException:
             self.__exit__()
@@ -132,6 +174,7 @@ class Lab:
         return self
 
     def __exit__(self, *_):
+        patience = signal.signal(signal.SIGINT, signal.SIG_IGN)  # a second Ctrl-C changes nothing
         for _, process in reversed(self.processes):
             if process.poll() is None:
                 process.terminate()
@@ -141,6 +184,7 @@ class Lab:
                     process.kill()
                     process.wait()
         shutil.rmtree(self.directory, ignore_errors=True)
+        signal.signal(signal.SIGINT, patience)
 
     def config(self, name):
         text = (HERE / f"{name}.toml").read_text()
@@ -171,8 +215,17 @@ class Lab:
             time.sleep(0.1)
 
     def start_miners(self, count, rate):
-        process = self.start("miners", sys.executable, HERE / "miner.py", self.ports["TRANSLATOR"], count, rate,
-                             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        process = self.start(
+            "miners",
+            sys.executable,
+            HERE / "miner.py",
+            self.ports["TRANSLATOR"],
+            count,
+            rate,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
         return Miners(process)
 
     def end_role(self, process, by=signal.SIGINT, seconds=20):

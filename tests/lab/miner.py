@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""SV1 miners on loopback that find and submit real shares. usage: miner.py PORT MINERS SHARES_PER_S
-SHARES_PER_S is per miner. Lines on stdin: `pause` (answered when no share waits for its answer),
-`resume`, `stats`; its end ends the miners. Each is answered by one line of JSON: the counts so far."""
+"""SV1 miners on loopback that find and submit real shares. usage: miner.py PORT MINERS RATE
+RATE: shares per second and miner. Lines on stdin: `pause` (answered when no share waits for its
+answer), `resume`, `stats`; its end ends the miners. The answer is one line of JSON, the counts."""
 
 import asyncio
 import hashlib
@@ -22,7 +22,7 @@ def sha256d(data):
 
 def words_swapped(text):
     raw = bytes.fromhex(text)
-    return b"".join(raw[i:i + 4][::-1] for i in range(0, 32, 4))
+    return b"".join(raw[i : i + 4][::-1] for i in range(0, 32, 4))
 
 
 class Stats:
@@ -42,7 +42,9 @@ class Miner:
         self.next_id = 100
 
     def send(self, ident, method, params):
-        self.to.write(json.dumps({"id": ident, "method": method, "params": params}).encode() + b"\n")
+        self.to.write(
+            json.dumps({"id": ident, "method": method, "params": params}).encode() + b"\n"
+        )
 
     async def connect(self, port):
         self.from_, self.to = await asyncio.open_connection("127.0.0.1", port, limit=1 << 20)
@@ -72,7 +74,10 @@ class Miner:
             elif method == "mining.set_extranonce":
                 self.extranonce1, self.extranonce2_size = bytes.fromhex(params[0]), params[1]
             elif message.get("id") == 2:
-                self.extranonce1, self.extranonce2_size = bytes.fromhex(message["result"][1]), message["result"][2]
+                self.extranonce1, self.extranonce2_size = (
+                    bytes.fromhex(message["result"][1]),
+                    message["result"][2],
+                )
             elif message.get("id") in self.waiting:
                 self.take_answer(message)
         self.stats.connected -= 1
@@ -83,11 +88,18 @@ class Miner:
         self.extranonce2 += 1
         size = min(self.extranonce2_size, 4)
         extranonce2 = (self.extranonce2 % (1 << 8 * size)).to_bytes(self.extranonce2_size, "big")
-        root = sha256d(bytes.fromhex(coinbase1) + self.extranonce1 + extranonce2 + bytes.fromhex(coinbase2))
+        root = sha256d(
+            bytes.fromhex(coinbase1) + self.extranonce1 + extranonce2 + bytes.fromhex(coinbase2)
+        )
         for branch in branches:
             root = sha256d(root + bytes.fromhex(branch))
-        header = (bytes.fromhex(version)[::-1] + words_swapped(prev_hash) + root
-                  + bytes.fromhex(ntime)[::-1] + bytes.fromhex(bits)[::-1])
+        header = (
+            bytes.fromhex(version)[::-1]
+            + words_swapped(prev_hash)
+            + root
+            + bytes.fromhex(ntime)[::-1]
+            + bytes.fromhex(bits)[::-1]
+        )
         target = DIFFICULTY_1 / self.difficulty if self.difficulty > 0 else 1 << 256
         first = hashlib.sha256(header[:64])
         for nonce in range(HASHES_AT_MOST):
@@ -113,7 +125,11 @@ class Miner:
             self.next_id += 1
             self.waiting[self.next_id] = time.monotonic()
             self.stats.submitted += 1
-            self.send(self.next_id, "mining.submit", [self.name, job[0], solved[0], job[7], "%08x" % solved[1], "00000000"])
+            self.send(
+                self.next_id,
+                "mining.submit",
+                [self.name, job[0], solved[0], job[7], "%08x" % solved[1], "00000000"],
+            )
             await self.to.drain()
 
 

@@ -18,7 +18,10 @@ pub struct Jobs {
 impl Jobs {
     pub fn new() -> Self {
         let first = Arc::new(job::build_template(1, 64));
-        Jobs { current: RwLock::new(first), news: broadcast::channel(16).0 }
+        Jobs {
+            current: RwLock::new(first),
+            news: broadcast::channel(16).0,
+        }
     }
 }
 

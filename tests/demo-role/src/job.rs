@@ -30,6 +30,12 @@ pub fn merkle_root(mut leaves: Vec<Hash>) -> Hash {
 #[inline(never)]
 pub fn build_template(id: u64, transactions: u64) -> Job {
     let _call = TEMPLATE.enter();
-    let leaves = (0..transactions).map(|n| sha256::digest2(&(id << 20 | n).to_le_bytes())).collect();
-    Job { id, root: merkle_root(leaves), difficulty: 4 }
+    let leaves = (0..transactions)
+        .map(|n| sha256::digest2(&(id << 20 | n).to_le_bytes()))
+        .collect();
+    Job {
+        id,
+        root: merkle_root(leaves),
+        difficulty: 4,
+    }
 }

@@ -23,7 +23,8 @@ async fn client(
 ) -> Result<()> {
     let (from, mut to) = TcpStream::connect(to).await?.into_split();
     let mut lines = BufReader::new(from).lines();
-    to.write_all(format!("subscribe miner{number}\n").as_bytes()).await?;
+    to.write_all(format!("subscribe miner{number}\n").as_bytes())
+        .await?;
     let mut job = String::from("1");
     let mut tick = tokio::time::interval(pace);
     for n in 0u64.. {
@@ -31,8 +32,13 @@ async fn client(
         if !*load.borrow_and_update() {
             break;
         }
-        let nonce = if n % 19 == 18 { POISON } else { number << 20 | n };
-        to.write_all(format!("submit {job} {nonce}\n").as_bytes()).await?;
+        let nonce = if n % 19 == 18 {
+            POISON
+        } else {
+            number << 20 | n
+        };
+        to.write_all(format!("submit {job} {nonce}\n").as_bytes())
+            .await?;
         SHARES.fetch_add(1, Relaxed);
         while let Some(line) = lines.next_line().await? {
             match line.strip_prefix("job ") {

@@ -35,7 +35,12 @@ struct Options {
 }
 
 fn parse_options() -> Option<Options> {
-    let mut o = Options { demo: false, seconds: None, rate: 200.0, clients: 8 };
+    let mut o = Options {
+        demo: false,
+        seconds: None,
+        rate: 200.0,
+        clients: 8,
+    };
     let mut args = std::env::args().skip(1);
     while let Some(arg) = args.next() {
         match arg.as_str() {
@@ -77,7 +82,11 @@ async fn settle() -> bool {
     for _ in 0..1000 {
         tokio::time::sleep(Duration::from_millis(10)).await;
         let now = truth::settled();
-        same = if now.is_some() && now == last { same + 1 } else { 0 };
+        same = if now.is_some() && now == last {
+            same + 1
+        } else {
+            0
+        };
         last = now;
         if same == 5 {
             return true;
@@ -152,7 +161,11 @@ fn main() -> ExitCode {
     // the planned panics say nothing, all others do
     let report = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |info| {
-        if !info.payload().downcast_ref::<&str>().is_some_and(|s| s.contains("poisoned")) {
+        if !info
+            .payload()
+            .downcast_ref::<&str>()
+            .is_some_and(|s| s.contains("poisoned"))
+        {
             report(info);
         }
     }));

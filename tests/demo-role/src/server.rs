@@ -27,11 +27,14 @@ pub async fn accept_loop(listener: TcpListener, jobs: Arc<Jobs>, queue: Sender<S
 }
 
 async fn send_job(to: &mut OwnedWriteHalf, job: &Job) -> Result<()> {
-    to.write_all(format!("job {} {}\n", job.id, job.difficulty).as_bytes()).await
+    to.write_all(format!("job {} {}\n", job.id, job.difficulty).as_bytes())
+        .await
 }
 
 async fn handle_line(line: &str, queue: &Sender<Submission>) -> &'static str {
-    let Some(share) = share::parse_share(line) else { return "malformed" };
+    let Some(share) = share::parse_share(line) else {
+        return "malformed";
+    };
     let (reply, verdict) = oneshot::channel();
     if queue.send(Submission { share, reply }).await.is_err() {
         return "closed";

@@ -25,7 +25,10 @@ pub fn parse_share(line: &str) -> Option<Share> {
     let _call = PARSE.enter();
     let mut words = line.split_ascii_whitespace().skip(1);
     let mut number = || words.next()?.parse().ok();
-    Some(Share { job: number()?, nonce: number()? })
+    Some(Share {
+        job: number()?,
+        nonce: number()?,
+    })
 }
 
 #[inline(never)]

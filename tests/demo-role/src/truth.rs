@@ -38,7 +38,10 @@ impl Counter {
     #[inline(always)]
     pub fn enter(&'static self) -> Call {
         self.calls.fetch_add(1, SeqCst);
-        Call { counter: self, start: Instant::now() }
+        Call {
+            counter: self,
+            start: Instant::now(),
+        }
     }
 
     fn ended(&self) -> u64 {
@@ -94,7 +97,11 @@ impl AsyncCounter {
 
     /// Boxed, so that the function's poll keeps a symbol of its own.
     pub fn count<T>(&'static self, f: impl Future<Output = T> + Send + 'static) -> Counted<T> {
-        Counted { counter: self, future: Box::pin(f), state: State::New }
+        Counted {
+            counter: self,
+            future: Box::pin(f),
+            state: State::New,
+        }
     }
 
     fn json(&self, out: &mut String) {
@@ -193,7 +200,10 @@ pub fn json() -> String {
 
 /// The sum of all calls when none is in progress.
 pub fn settled() -> Option<u64> {
-    let all = FUNCTIONS.iter().copied().chain(FUTURES.iter().map(|f| &f.polls));
+    let all = FUNCTIONS
+        .iter()
+        .copied()
+        .chain(FUTURES.iter().map(|f| &f.polls));
     let mut sum = 0;
     for c in all {
         let ended = c.ended();

@@ -11,7 +11,8 @@ use std::sync::Arc;
 use tokio::sync::oneshot;
 
 pub static RUN: AsyncCounter = AsyncCounter::new("demo_role::validator::run::{{closure}}");
-pub static VALIDATE: AsyncCounter = AsyncCounter::new("demo_role::validator::validate::{{closure}}");
+pub static VALIDATE: AsyncCounter =
+    AsyncCounter::new("demo_role::validator::validate::{{closure}}");
 
 pub struct Submission {
     pub share: Share,

@@ -10,7 +10,9 @@ use stratum_apps::stratum_core::common_messages_sv2::SetupConnectionSuccessOwned
 use stratum_apps::stratum_core::parsers_sv2::{
     AnyMessageOwned, CommonMessagesOwned, TemplateDistributionOwned,
 };
-use stratum_apps::stratum_core::template_distribution_sv2::{NewTemplateOwned, SetNewPrevHashOwned};
+use stratum_apps::stratum_core::template_distribution_sv2::{
+    NewTemplateOwned, SetNewPrevHashOwned,
+};
 use stratum_apps::utils::types::OutboundFrame;
 use tokio::net::{TcpListener, TcpStream};
 
@@ -28,23 +30,30 @@ const WITNESS_COMMITMENT: [u8; 47] = [
 
 fn new_template(id: u64, future: bool) -> AnyMessageOwned {
     let prefix = vec![3, id as u8, (id >> 8) as u8, 1];
-    AnyMessageOwned::TemplateDistribution(TemplateDistributionOwned::NewTemplate(NewTemplateOwned {
-        template_id: id,
-        future_template: future,
-        version: 0x2000_0000,
-        coinbase_tx_version: 2,
-        coinbase_prefix: prefix.try_into().expect("4 bytes fit"),
-        coinbase_tx_input_sequence: u32::MAX,
-        coinbase_tx_value_remaining: 5_000_000_000 - id % 1000,
-        coinbase_tx_outputs_count: 1,
-        coinbase_tx_outputs: WITNESS_COMMITMENT.to_vec().try_into().expect("47 bytes fit"),
-        coinbase_tx_locktime: 0,
-        merkle_path: vec![].try_into().expect("nothing fits"),
-    }))
+    AnyMessageOwned::TemplateDistribution(TemplateDistributionOwned::NewTemplate(
+        NewTemplateOwned {
+            template_id: id,
+            future_template: future,
+            version: 0x2000_0000,
+            coinbase_tx_version: 2,
+            coinbase_prefix: prefix.try_into().expect("4 bytes fit"),
+            coinbase_tx_input_sequence: u32::MAX,
+            coinbase_tx_value_remaining: 5_000_000_000 - id % 1000,
+            coinbase_tx_outputs_count: 1,
+            coinbase_tx_outputs: WITNESS_COMMITMENT
+                .to_vec()
+                .try_into()
+                .expect("47 bytes fit"),
+            coinbase_tx_locktime: 0,
+            merkle_path: vec![].try_into().expect("nothing fits"),
+        },
+    ))
 }
 
 fn new_block(id: u64) -> AnyMessageOwned {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs()) as u32;
+    let now = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |d| d.as_secs()) as u32;
     let mut prev_hash = vec![0; 32];
     prev_hash[..8].copy_from_slice(&id.to_le_bytes());
     prev_hash[8] = 0xab;
@@ -71,8 +80,13 @@ async fn serve(stream: TcpStream, every: Duration, per_block: u64) -> Result<(),
         .await
         .map_err(|e| format!("handshake: {e:?}"))?;
     let (mut from, mut to) = stream.into_split();
-    from.read_frame().await.map_err(|e| format!("set-up: {e:?}"))?;
-    let success = SetupConnectionSuccessOwned { used_version: 2, flags: 0 };
+    from.read_frame()
+        .await
+        .map_err(|e| format!("set-up: {e:?}"))?;
+    let success = SetupConnectionSuccessOwned {
+        used_version: 2,
+        flags: 0,
+    };
     let success = CommonMessagesOwned::SetupConnectionSuccess(success);
     to.write_frame(frame(AnyMessageOwned::Common(success)))
         .await
@@ -82,7 +96,10 @@ async fn serve(stream: TcpStream, every: Duration, per_block: u64) -> Result<(),
     for id in 1.. {
         let starts_block = (id - 1) % per_block == 0;
         let block = starts_block.then(|| new_block(id));
-        for message in [Some(new_template(id, starts_block)), block].into_iter().flatten() {
+        for message in [Some(new_template(id, starts_block)), block]
+            .into_iter()
+            .flatten()
+        {
             if to.write_frame(frame(message)).await.is_err() {
                 return Ok(()); // the pool is gone
             }
