@@ -17,6 +17,7 @@ enum {
 	KEY_CRATE = 256,
 	KEY_EXCLUDE,
 	KEY_PROFILE,
+	KEY_DEBUG_FILE,
 	KEY_NO_FUNCTIONS,
 	KEY_EXIT,
 	KEY_BUDGET,
@@ -49,9 +50,16 @@ static const struct argp_option table[] = {
 	{ "exe", KEY_EXE, "PATH", 0, "list: a file instead of a process", 0 },
 	{ NULL, 0, NULL, 0, "What to trace (default: the crates of the program itself)", 1 },
 	{ "crate", KEY_CRATE, "GLOB", 0, "Functions of this crate (repeatable)", 1 },
-	{ "function", 'f', "GLOB", 0, "Functions of this name (repeatable)", 1 },
+	{ "function", 'f', "[LIB:]GLOB", 0,
+	  "Functions of this name, in a shared library whose file or soname matches LIB "
+	  "(repeatable)",
+	  1 },
 	{ "exclude", KEY_EXCLUDE, "GLOB", 0, "But not functions of this name (repeatable)", 1 },
 	{ "profile", KEY_PROFILE, "NAME", 0, "Role profile (default: by the executable's name)",
+	  1 },
+	{ "debug-file", KEY_DEBUG_FILE, "PATH", 0,
+	  "Separate debug file of a stripped program (default: looked for by build-id and "
+	  ".gnu_debuglink)",
 	  1 },
 	{ "no-functions", KEY_NO_FUNCTIONS, NULL, 0, "Probe no function", 1 },
 	{ NULL, 0, NULL, 0, "How long and where to", 2 },
@@ -174,8 +182,9 @@ static void check_whole(struct argp_state *state, const struct options *o)
 	if (!o->pid && !o->exe)
 		argp_error(state, o->command == COMMAND_LIST ? "list needs --pid or --exe"
 							     : "which process? give --pid N");
-	if (o->no_functions && (o->functions.cnt || o->crates.cnt))
-		argp_error(state, "--no-functions contradicts --function and --crate");
+	if (o->no_functions && (o->functions.cnt || o->crates.cnt || o->debug_file))
+		argp_error(state,
+			   "--no-functions contradicts --function, --crate and --debug-file");
 }
 
 static error_t parse_one(int key, char *arg, struct argp_state *state)
@@ -207,6 +216,9 @@ static error_t parse_one(int key, char *arg, struct argp_state *state)
 		break;
 	case KEY_PROFILE:
 		o->profile = arg;
+		break;
+	case KEY_DEBUG_FILE:
+		o->debug_file = arg;
 		break;
 	case KEY_NO_FUNCTIONS:
 		o->no_functions = true;

@@ -32,8 +32,9 @@ struct options {
 	const char *exe; /* list --exe */
 	struct str_list outputs, crates, functions, excludes;
 	const char *profile;
-	double duration_s; /* 0: until Ctrl-C */
-	double interval_s; /* 0: the default */
+	const char *debug_file; /* NULL: looked for */
+	double duration_s;	/* 0: until Ctrl-C */
+	double interval_s;	/* 0: the default */
 	enum option_exit exit;
 	double budget; /* share of one CPU; < 0: off */
 	bool no_functions, raw, verbose;

@@ -28,6 +28,7 @@
 #include "plan/isolate.h"
 #include "plan/list.h"
 #include "plan/plan.h"
+#include "plan/sources.h"
 #include "target/process.h"
 #include "ui/live.h"
 #include "ui/report.h"
@@ -91,7 +92,49 @@ static enum plan_exit exit_of(const struct options *o)
 	}
 }
 
-static int make_plan(const struct options *o, int fd, const char *exe, struct plan **out)
+static bool names_library(const struct options *o)
+{
+	for (size_t i = 0; i < o->functions.cnt; i++)
+		if (sources__lib_len(o->functions.data[i]))
+			return true;
+	return false;
+}
+
+static int make_plan(const struct options *o, const struct plan_input *in, struct plan **out);
+
+/* Of a process: its executable, and when they are asked for, its libraries. */
+static int plan_target(const struct options *o, struct target *t, struct plan **out)
+{
+	struct plan_input in = { .debug_file = o->debug_file };
+	struct plan_source *sources;
+	char root[64];
+	int code, err;
+
+	err = names_library(o) ? target__open_objects(t) : 0;
+	if (err)
+		return say(code_of(err), NULL, strerror(-err));
+	sources = calloc(t->object_cnt + 1, sizeof(*sources));
+	if (!sources)
+		return say(CODE_FAILED, NULL, "out of memory");
+	sources[0] = (struct plan_source){ t->exe_fd, t->exe };
+	for (size_t i = 0; i < t->object_cnt; i++)
+		sources[i + 1] = (struct plan_source){ t->objects[i].fd, t->objects[i].path };
+	snprintf(root, sizeof(root), "/proc/%d/task/%d/root", t->pid, t->proc_tid);
+	in.sources = sources;
+	in.source_cnt = t->object_cnt + 1;
+	in.root = root;
+	code = make_plan(o, &in, out);
+	free(sources);
+	return code;
+}
+
+static void say_notes(const struct plan *plan)
+{
+	for (size_t i = 0; i < plan->note_cnt; i++)
+		log_info("%s", plan->notes[i]);
+}
+
+static int make_plan(const struct options *o, const struct plan_input *in, struct plan **out)
 {
 	struct plan_request req = {
 		.crates = o->crates.data,
@@ -101,11 +144,11 @@ static int make_plan(const struct options *o, int fd, const char *exe, struct pl
 		.excludes = o->excludes.data,
 		.exclude_cnt = o->excludes.cnt,
 		.profile = o->profile,
-		.exe_name = exe,
+		.exe_name = in->sources[0].path,
 		.exit = exit_of(o),
 	};
 	char *reason = NULL;
-	int err = plan__new_isolated(fd, &req, out, &reason);
+	int err = plan__new_isolated(in, &req, out, &reason);
 
 	if (err)
 		return say(err == -ENOENT || err == -EINVAL ? CODE_USAGE : CODE_FAILED, reason,
@@ -244,10 +287,11 @@ static int prepare(struct run *r)
 			return say(CODE_FAILED, NULL, "out of memory");
 		r->plan->exit = PLAN_EXIT_SITES;
 	} else {
-		code = make_plan(o, r->target.exe_fd, r->target.exe, &r->plan);
+		code = plan_target(o, &r->target, &r->plan);
 		if (code)
 			return code;
 	}
+	say_notes(r->plan);
 	if (r->plan->hint)
 		log_info("%s", r->plan->hint);
 	return attach(r);
@@ -461,35 +505,43 @@ int trace__run(const struct options *opts)
 
 /* ---- the other commands ---- */
 
+static int plan_file(const struct options *o, struct plan **out)
+{
+	char *path = realpath(o->exe, NULL); /* debug files lie beside the file, not a link to it */
+	struct plan_source exe = { .path = path ? path : o->exe };
+	struct plan_input in = { .sources = &exe, .source_cnt = 1, .debug_file = o->debug_file };
+	int code = CODE_FAILED;
+
+	exe.fd = open(exe.path, O_RDONLY | O_CLOEXEC);
+	if (exe.fd < 0)
+		log_error("cannot open '%s': %s", o->exe, strerror(errno));
+	else
+		code = make_plan(o, &in, out);
+	if (exe.fd >= 0)
+		close(exe.fd);
+	free(path);
+	return code;
+}
+
 int trace__list(const struct options *opts)
 {
 	struct target target = { .pidfd = -1, .exe_fd = -1 };
-	const char *exe = opts->exe;
 	struct plan *plan = NULL;
 	char *reason = NULL;
-	int fd, code, err;
+	int code, err;
 
 	if (opts->pid) {
 		err = target__open(opts->pid, &target, &reason);
 		if (err)
 			return say(code_of(err), reason, strerror(-err));
-		exe = target.exe;
-		fd = target.exe_fd;
+		code = plan_target(opts, &target, &plan);
+		target__close(&target);
 	} else {
-		fd = open(exe, O_RDONLY | O_CLOEXEC);
-		if (fd < 0) {
-			log_error("cannot open '%s': %s", exe, strerror(errno));
-			return CODE_FAILED;
-		}
+		code = plan_file(opts, &plan);
 	}
-	code = make_plan(opts, fd, exe, &plan);
 	if (!code)
 		plan__print(plan, stdout);
 	plan__free(plan);
-	if (opts->pid)
-		target__close(&target);
-	else
-		close(fd);
 	return code;
 }
 

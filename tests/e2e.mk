@@ -19,7 +19,7 @@ FIX_PARTS := tail_calls.S odd_symbols.S odd_names.S twin_a.c twin_b.c
 FIX_C := $(filter-out $(FIX_PARTS:%=tests/fixtures/c/%),$(wildcard tests/fixtures/c/*.c))
 FIX_BIN := $(FIX_C:tests/fixtures/c/%.c=$(FIX)/%) $(FIX)/clones
 FIX_BIN += $(addprefix $(FIX)/,panics sleepers names-v0 names-legacy)
-FIX_BIN += $(addprefix $(FIX)/calls-,no-pie static-pie static high)
+FIX_BIN += $(addprefix $(FIX)/calls-,no-pie static-pie static high debug exported static-debug)
 FIX_CFLAGS = -std=gnu17 -D_GNU_SOURCE -O2 -pthread -Wall -Wextra -Wno-unused-parameter
 
 $(FIX)/tail_calls: tests/fixtures/c/tail_calls.S
@@ -38,6 +38,10 @@ $(FIX)/calls-no-pie: FIX_LINK = -no-pie
 $(FIX)/calls-static-pie: FIX_LINK = -static-pie
 $(FIX)/calls-static: FIX_LINK = -static
 $(FIX)/calls-high: FIX_LINK = -Wl,-Ttext-segment=0x34fd200000
+# E4, E6: with debug information, to be taken away
+$(FIX)/calls-debug: FIX_LINK = -g
+$(FIX)/calls-static-debug: FIX_LINK = -g -static
+$(FIX)/calls-exported: FIX_LINK = -g -rdynamic
 $(FIX)/calls-%: tests/fixtures/c/calls.c tests/fixtures/c/fixture.h
 	$(call say,FIXTURE,$@)mkdir -p $(@D) && $(CC) $(FIX_CFLAGS) $(FIX_LINK) -o $@ $<
 

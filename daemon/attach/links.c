@@ -12,8 +12,12 @@
 #include "base/vec.h"
 #include "functions.skel.h"
 
-/* Functions of a plan go into this many batches at most; one is kept for the catch sites. */
-#define FN_BATCHES 16u
+/*
+ * Functions go into this many batches, and one more for each further file they are in; one is kept
+ * for the catch sites.
+ */
+#define FN_SHARE 16u
+#define FN_BATCHES (RT_MAX_BATCHES - 1)
 #define MIN_BATCH_FNS 64u
 #define CATCH_BATCH FN_BATCHES
 #define CLOSERS 16
@@ -30,7 +34,7 @@ struct batch {
 struct links {
 	struct object *obj;
 	const struct plan *plan;
-	const char *path;
+	const char *const *paths; /* by object */
 	int pid;
 	enum links_programs programs;
 	struct batch batches[FN_BATCHES + 1];
@@ -118,14 +122,15 @@ static size_t gather(struct links *l, rt_u32 first, rt_u32 end, rt_u32 batch, rt
 	return n;
 }
 
-static int attach_program(struct links *l, struct bpf_program *prog, size_t cnt, bool retprobe,
-			  link_vec *out)
+static int attach_program(struct links *l, struct bpf_program *prog, rt_u32 object, size_t cnt,
+			  bool retprobe, link_vec *out)
 {
 	LIBBPF_OPTS(bpf_uprobe_multi_opts, opts, .offsets = l->offsets, .cookies = l->cookies,
 		    .cnt = cnt, .retprobe = retprobe);
 	struct bpf_link *link, **slot;
 
-	link = bpf_program__attach_uprobe_multi(prog, l->pid ? l->pid : -1, l->path, NULL, &opts);
+	link = bpf_program__attach_uprobe_multi(prog, l->pid ? l->pid : -1, l->paths[object], NULL,
+						&opts);
 	if (!link)
 		return -errno;
 	slot = vec__push(out);
@@ -137,22 +142,22 @@ static int attach_program(struct links *l, struct bpf_program *prog, size_t cnt,
 	return 0;
 }
 
-static int attach_gathered(struct links *l, size_t cnt, link_vec *out)
+static int attach_gathered(struct links *l, rt_u32 object, size_t cnt, link_vec *out)
 {
 	struct functions_bpf *skel = l->obj->skel;
 	int err;
 
 	switch (l->programs) {
 	case LINKS_EMPTY_SITES:
-		return attach_program(l, skel->progs.empty, cnt, false, out);
+		return attach_program(l, skel->progs.empty, object, cnt, false, out);
 	case LINKS_SITES:
-		return attach_program(l, skel->progs.site, cnt, false, out);
+		return attach_program(l, skel->progs.site, object, cnt, false, out);
 	case LINKS_EMPTY_URETPROBE:
-		err = attach_program(l, skel->progs.empty, cnt, false, out);
-		return err ?: attach_program(l, skel->progs.empty_ret, cnt, true, out);
+		err = attach_program(l, skel->progs.empty, object, cnt, false, out);
+		return err ?: attach_program(l, skel->progs.empty_ret, object, cnt, true, out);
 	case LINKS_URETPROBE:
-		err = attach_program(l, skel->progs.uret_entry, cnt, false, out);
-		return err ?: attach_program(l, skel->progs.uret_exit, cnt, true, out);
+		err = attach_program(l, skel->progs.uret_entry, object, cnt, false, out);
+		return err ?: attach_program(l, skel->progs.uret_exit, object, cnt, true, out);
 	}
 	return -EINVAL;
 }
@@ -174,7 +179,7 @@ static int attach_range(struct links *l, rt_u32 first, rt_u32 end, rt_u32 batch,
 
 	if (!cnt)
 		return 0;
-	err = attach_gathered(l, cnt, out);
+	err = attach_gathered(l, l->plan->fns[first].object, cnt, out);
 	if (!err || is_hopeless(err))
 		return err;
 	/* of a pair of links the first may stand: take it back before trying halves */
@@ -190,27 +195,39 @@ static int attach_range(struct links *l, rt_u32 first, rt_u32 end, rt_u32 batch,
 	return err ?: attach_range(l, mid, end, batch, gen, out);
 }
 
-static int attach_catches(struct links *l, rt_u8 gen, link_vec *out)
+/* The catch sites of one file. */
+static int attach_catches_of(struct links *l, rt_u32 object, rt_u8 gen, link_vec *out)
 {
 	size_t n = 0;
 	int err;
 
-	for (size_t i = 0; i < l->plan->catch_cnt; i++, n++) {
+	for (size_t i = 0; i < l->plan->catch_cnt; i++) {
 		const struct plan_site *s = &l->plan->catches[i];
 
+		if (s->object != object)
+			continue;
 		l->offsets[n] = s->offset;
-		l->cookies[n] =
+		l->cookies[n++] =
 			RT_COOKIE(0, RT_SITE_CATCH, 0, s->insn, CATCH_BATCH, gen, s->sp_words);
 	}
 	if (!n || l->programs != LINKS_SITES)
 		return 0;
-	err = attach_program(l, l->obj->skel->progs.site, n, false, out);
+	err = attach_program(l, l->obj->skel->progs.site, object, n, false, out);
 	if (err && !is_hopeless(err)) {
 		log_warn("attach: the kernel refused the probe on the panic catch: panicked calls "
 			 "may "
 			 "show as in flight");
 		err = 0;
 	}
+	return err;
+}
+
+static int attach_catches(struct links *l, rt_u8 gen, link_vec *out)
+{
+	int err = 0;
+
+	for (rt_u32 object = 0; object < l->plan->object_cnt && !err; object++)
+		err = attach_catches_of(l, object, gen, out);
 	return err;
 }
 
@@ -257,17 +274,23 @@ static int index_sites(struct links *l)
 	return i == p->site_cnt ? 0 : -EINVAL;
 }
 
-static void divide(struct links *l)
+/* A batch never reaches over the end of a file. */
+static int divide(struct links *l)
 {
-	rt_u32 fns = (rt_u32)l->plan->fn_cnt, per = (fns + FN_BATCHES - 1) / FN_BATCHES;
+	rt_u32 fns = (rt_u32)l->plan->fn_cnt, per = (fns + FN_SHARE - 1) / FN_SHARE;
+	rt_u32 end;
 
 	if (per < MIN_BATCH_FNS)
 		per = MIN_BATCH_FNS;
-	for (rt_u32 first = 0; first < fns; first += per)
-		l->batches[l->batch_cnt++] = (struct batch){
-			.first = first,
-			.end = first + per < fns ? first + per : fns,
-		};
+	for (rt_u32 first = 0; first < fns; first = end) {
+		for (end = first + 1; end < fns && end < first + per; end++)
+			if (l->plan->fns[end].object != l->plan->fns[first].object)
+				break;
+		if (l->batch_cnt == FN_BATCHES)
+			return -E2BIG;
+		l->batches[l->batch_cnt++] = (struct batch){ .first = first, .end = end };
+	}
+	return 0;
 }
 
 int links__attach(struct object *obj, const struct plan *plan, const struct links_opts *opts,
@@ -281,13 +304,14 @@ int links__attach(struct object *obj, const struct plan *plan, const struct link
 		return -ENOMEM;
 	l->obj = obj;
 	l->plan = plan;
-	l->path = opts->path;
+	l->paths = opts->paths;
 	l->pid = opts->pid;
 	l->programs = opts->programs;
 	err = index_sites(l);
+	if (!err)
+		err = divide(l);
 	if (err)
 		goto fail;
-	divide(l);
 	err = renew(l, CATCH_BATCH, &old);
 	for (rt_u32 i = 0; !err && i < l->batch_cnt; i++)
 		err = renew(l, i, &old);

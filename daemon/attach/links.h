@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Probe sites to uprobe_multi links. Sites of a function stay together in a batch; a batch is one
+ * Probe sites to uprobe_multi links. Sites of a function stay together in a batch, and a batch in
+ * one file; a batch is one
  * link (more when the kernel refuses a site: then the batch is halved until the culprit stands
  * alone and is named). A batch is changed without losing an event: the new links come first, the
  * batch's generation is switched, the old links go.
@@ -22,10 +23,11 @@ struct links;
 enum links_programs { LINKS_SITES, LINKS_URETPROBE, LINKS_EMPTY_SITES, LINKS_EMPTY_URETPROBE };
 
 /*
- * path opens the file to probe, pid limits the links to a process (0: any that maps the file).
+ * paths open the files to probe, one per object of the plan; pid limits the links to a process (0:
+ * any that maps the file).
  */
 struct links_opts {
-	const char *path;
+	const char *const *paths; /* borrowed for the links' life */
 	int pid;
 	enum links_programs programs;
 };

@@ -26,6 +26,7 @@ struct tracer {
 	struct links *links;
 	struct bpf_link *exit_link, *exec_link;
 	struct breaker *breaker; /* NULL: no budget */
+	const char **paths;	 /* that open the files, by object of the plan */
 	rt_u32 *scratch;
 	bool *skip; /* no probes on it: refused or shed */
 	VEC(struct tracer_shed) shed;
@@ -91,11 +92,33 @@ static enum links_programs programs_for(bool uret, bool empty)
 	return empty ? LINKS_EMPTY_SITES : LINKS_SITES;
 }
 
+/* Where the kernel is to find the files of the plan. */
+static int find_paths(struct tracer *t, char **reason)
+{
+	t->paths = calloc(t->plan->object_cnt + 1, sizeof(*t->paths));
+	if (!t->paths)
+		return fail(reason, -ENOMEM, "out of memory");
+	t->paths[0] = t->target->exe_path;
+	for (size_t i = 1; i < t->plan->object_cnt; i++) {
+		uint32_t source = t->plan->objects[i].source;
+
+		if (!source || source > t->target->object_cnt)
+			return fail(reason, -EINVAL, "the plan names a file that is not mapped");
+		t->paths[i] = t->target->objects[source - 1].open_path;
+	}
+	/* a library is mapped by every process: probes without a pid would stop them all */
+	if (t->plan->object_cnt > 1 && t->target->leader_gone)
+		return fail(reason, -ENOTSUP,
+			    "the main thread of process %d has exited: its libraries cannot be "
+			    "probed without probing them in every process",
+			    t->target->pid);
+	return 0;
+}
+
 static int set_up(struct tracer *t, const struct tracer_opts *opts, char **reason)
 {
 	bool uret = t->plan->exit == PLAN_EXIT_URETPROBE;
 	struct links_opts lo = {
-		.path = t->target->exe_path,
 		/* with the main thread gone the kernel finds no memory by pid: the programs check
 		 */
 		.pid = t->target->leader_gone ? 0 : t->target->pid,
@@ -103,6 +126,10 @@ static int set_up(struct tracer *t, const struct tracer_opts *opts, char **reaso
 	};
 	int err;
 
+	err = find_paths(t, reason);
+	if (err)
+		return err;
+	lo.paths = t->paths;
 	t->scratch = calloc(t->plan->fn_cnt + 1, sizeof(*t->scratch));
 	t->skip = calloc(t->plan->fn_cnt + 1, sizeof(*t->skip));
 	if (opts->budget >= 0)
@@ -231,6 +258,7 @@ void tracer__free(struct tracer *t)
 	bpf_link__destroy(t->exit_link);
 	object__unload(&t->obj);
 	breaker__free(t->breaker);
+	free(t->paths);
 	free(t->scratch);
 	free(t->skip);
 	vec__free(&t->shed);

@@ -8,36 +8,53 @@
 
 #define BREAKPOINT 0xcc
 
+static int maps_of(const struct target *t, const struct plan *plan, rt_u32 object,
+		   struct target_map **maps, size_t *cnt)
+{
+	uint32_t source = plan->objects[object].source;
+
+	return source ? target__object_maps(t, &t->objects[source - 1], maps, cnt)
+		      : target__exe_maps(t, maps, cnt);
+}
+
+static int look_at(int mem, uint64_t addr, const struct plan_site *s, struct verify_result *res)
+{
+	unsigned char byte;
+
+	if (!addr) {
+		res->unmapped++;
+		return 0;
+	}
+	if (pread(mem, &byte, 1, (off_t)addr) != 1)
+		return errno ? -errno : -EIO;
+	if (byte == BREAKPOINT)
+		res->armed++;
+	else if (!res->disarmed++)
+		res->first_fn = s->fn;
+	return 0;
+}
+
 int verify__sites(const struct target *t, const struct plan *plan, const bool *skip,
 		  struct verify_result *out)
 {
 	struct verify_result res = {};
 	struct target_map *maps = NULL;
 	size_t map_cnt = 0;
-	int mem, err;
+	int mem, err = 0;
 
 	mem = target__open_mem(t);
 	if (mem < 0)
 		return mem;
-	err = target__exe_maps(t, &maps, &map_cnt);
 	for (size_t i = 0; i < plan->site_cnt && !err; i++) {
 		const struct plan_site *s = &plan->sites[i];
-		uint64_t addr;
-		unsigned char byte;
 
-		if (skip[s->fn])
-			continue;
-		addr = target__address(maps, map_cnt, s->offset);
-		if (!addr) {
-			res.unmapped++;
-		} else if (pread(mem, &byte, 1, (off_t)addr) != 1) {
-			err = errno ? -errno : -EIO;
-		} else if (byte == BREAKPOINT) {
-			res.armed++;
-		} else {
-			if (!res.disarmed++)
-				res.first_fn = s->fn;
+		if (!i || s->object != s[-1].object) {
+			free(maps);
+			maps = NULL;
+			err = maps_of(t, plan, s->object, &maps, &map_cnt);
 		}
+		if (!err && !skip[s->fn])
+			err = look_at(mem, target__address(maps, map_cnt, s->offset), s, &res);
 	}
 	free(maps);
 	close(mem);

@@ -159,7 +159,9 @@ static bool looks_stale(const struct settler *s, const struct rt_frame *f, const
 	int32_t distance;
 	rt_u64 slot;
 
-	if (mem->fd < 0 || f->ret_addr ||
+	/* a library's function is called through stubs and pointers: nothing follows from the call
+	 */
+	if (mem->fd < 0 || f->ret_addr || s->plan->fns[f->fn].object ||
 	    pread(mem->fd, &slot, sizeof(slot), (off_t)f->sp) != sizeof(slot) ||
 	    pread(mem->fd, call, sizeof(call), (off_t)(slot - sizeof(call))) != sizeof(call) ||
 	    call[0] != 0xe8)

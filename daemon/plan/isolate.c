@@ -19,13 +19,17 @@
 #include "base/strbuf.h"
 #include "plan/build.h"
 #include "plan/profile.h"
+#include "plan/sources.h"
 #include "plan/wire.h"
 
 #define NOBODY 65534
 #define TIME_LIMIT_NS (60 * NS_PER_SEC)
 #define MEMORY_LIMIT_BYTES (4ull << 30) /* of address space: the file is mapped whole */
 
-/* What the child sends: this, then the reason or the plan. */
+/* What the child does; what it makes goes into reply. 0, or -errno with *reason. */
+typedef int (*work_fn)(void *arg, struct strbuf *reply, char **reason);
+
+/* What the child sends: this, then the reason or the reply. */
 struct verdict {
 	int err;
 	bool has_reason;
@@ -50,12 +54,10 @@ static int drop_rights(void)
 	return prctl(PR_SET_DUMPABLE, 0) ? -errno : 0;
 }
 
-static void child_main(int fd, int out, const struct plan_request *req,
-		       const struct profile *profile)
+static void child_main(work_fn work, void *arg, int out)
 {
 	struct verdict verdict = {};
-	struct strbuf reply = STRBUF_INIT;
-	struct plan *plan = NULL;
+	struct strbuf body = STRBUF_INIT, whole = STRBUF_INIT;
 	char *reason = NULL;
 	sigset_t all;
 
@@ -64,14 +66,14 @@ static void child_main(int fd, int out, const struct plan_request *req,
 	sigprocmask(SIG_BLOCK, &all, NULL);
 	verdict.err = drop_rights();
 	if (!verdict.err)
-		verdict.err = plan__build(fd, req, profile, &plan, &reason);
+		verdict.err = work(arg, &body, &reason);
 	verdict.has_reason = reason != NULL;
-	strbuf__add(&reply, &verdict, sizeof(verdict));
+	strbuf__add(&whole, &verdict, sizeof(verdict));
 	if (reason)
-		strbuf__adds(&reply, reason);
-	else if (plan)
-		wire__write(plan, &reply);
-	_exit(reply.oom || fs__write_all(out, reply.s, reply.len) ? 1 : 0);
+		strbuf__adds(&whole, reason);
+	else
+		strbuf__add(&whole, body.s, body.len);
+	_exit(body.oom || whole.oom || fs__write_all(out, whole.s, whole.len) ? 1 : 0);
 }
 
 /* All the child writes until it closes its end. */
@@ -100,24 +102,25 @@ static int receive(int fd, struct strbuf *reply)
 	}
 }
 
-static int take(const struct strbuf *reply, struct plan **out, char **reason)
+/* Leaves the child's reply in the buffer. */
+static int take(struct strbuf *reply, char **reason)
 {
 	struct verdict verdict;
 
 	if (reply->len < sizeof(verdict))
 		return -EPROTO;
 	memcpy(&verdict, reply->s, sizeof(verdict));
+	reply->len -= sizeof(verdict);
+	memmove(reply->s, reply->s + sizeof(verdict), reply->len);
 	if (verdict.has_reason)
-		*reason = strndup(reply->s + sizeof(verdict), reply->len - sizeof(verdict));
+		*reason = strndup(reply->s, reply->len);
 	if (verdict.err)
 		return verdict.err < 0 ? verdict.err : -EPROTO;
-	return wire__read(reply->s + sizeof(verdict), reply->len - sizeof(verdict), out);
+	return 0;
 }
 
-static int run(int fd, const struct plan_request *req, const struct profile *profile,
-	       struct plan **out, char **reason)
+static int run(work_fn work, void *arg, struct strbuf *reply, char **reason)
 {
-	struct strbuf reply = STRBUF_INIT;
 	int ends[2], status = 0, err;
 	pid_t child;
 
@@ -132,10 +135,10 @@ static int run(int fd, const struct plan_request *req, const struct profile *pro
 	}
 	if (!child) {
 		close(ends[0]);
-		child_main(fd, ends[1], req, profile);
+		child_main(work, arg, ends[1]);
 	}
 	close(ends[1]);
-	err = receive(ends[0], &reply);
+	err = receive(ends[0], reply);
 	close(ends[0]);
 	if (err)
 		kill(child, SIGKILL);
@@ -148,22 +151,108 @@ static int run(int fd, const struct plan_request *req, const struct profile *pro
 		err = -ENOEXEC;
 		*reason = strdup("reading the executable's symbols failed: the file is corrupt");
 	} else if (!err) {
-		err = take(&reply, out, reason);
+		err = take(reply, reason);
 	}
+	return err;
+}
+
+/* ---- first: what the files say of themselves ---- */
+
+static int read_wishes(void *arg, struct strbuf *reply, char **reason)
+{
+	const struct plan_input *in = arg;
+	struct debug_wish wish;
+
+	for (size_t i = 0; i < in->source_cnt; i++) {
+		debug_wish__read(in->sources[i].fd, &wish);
+		strbuf__add(reply, &wish, sizeof(wish));
+	}
+	return 0;
+}
+
+/* The child may have been taken over by the file: what it says are strings, and no paths. */
+static bool is_sound(const struct debug_wish *w)
+{
+	return memchr(w->build_id, '\0', sizeof(w->build_id)) &&
+	       memchr(w->link, '\0', sizeof(w->link)) &&
+	       memchr(w->soname, '\0', sizeof(w->soname)) && !strchr(w->link, '/') &&
+	       strspn(w->build_id, "0123456789abcdef") == strlen(w->build_id);
+}
+
+static int get_wishes(const struct plan_input *in, struct debug_wish **out, char **reason)
+{
+	struct strbuf reply = STRBUF_INIT;
+	struct debug_wish *wishes = calloc(in->source_cnt, sizeof(*wishes));
+	int err = wishes ? run(read_wishes, (void *)in, &reply, reason) : -ENOMEM;
+
+	if (!err && reply.len != in->source_cnt * sizeof(*wishes))
+		err = -EPROTO;
+	if (!err)
+		memcpy(wishes, reply.s, reply.len);
+	for (size_t i = 0; i < in->source_cnt && !err; i++)
+		err = is_sound(&wishes[i]) ? 0 : -EPROTO;
+	strbuf__free(&reply);
+	if (err) {
+		free(wishes);
+		return err;
+	}
+	*out = wishes;
+	return 0;
+}
+
+/* ---- then: the plan ---- */
+
+struct planning {
+	const struct sources *sources;
+	const struct plan_request *req;
+	const struct profile *profile;
+};
+
+static int make_plan(void *arg, struct strbuf *reply, char **reason)
+{
+	const struct planning *p = arg;
+	struct plan *plan;
+	int err = plan__build(p->sources, p->req, p->profile, &plan, reason);
+
+	if (!err)
+		wire__write(plan, reply);
+	return err;
+}
+
+static int get_plan(const struct sources *sources, const struct plan_request *req,
+		    const struct profile *profile, struct plan **out, char **reason)
+{
+	struct planning p = { sources, req, profile };
+	struct strbuf reply = STRBUF_INIT;
+	int err = run(make_plan, &p, &reply, reason);
+
+	if (!err)
+		err = wire__read(reply.s, reply.len, out);
 	strbuf__free(&reply);
 	return err;
 }
 
-int plan__new_isolated(int fd, const struct plan_request *req, struct plan **out, char **reason)
+int plan__new_isolated(const struct plan_input *in, const struct plan_request *req,
+		       struct plan **out, char **reason)
 {
+	struct debug_wish *wishes = NULL;
 	struct profile *profile = NULL;
+	struct sources sources = {};
 	int err;
 
 	*reason = NULL;
 	/* before rights are dropped: profiles may lie where only the user can read */
 	err = profile__load(req->profile, req->profile_dir, req->exe_name, &profile, reason);
 	if (!err)
-		err = run(fd, req, profile, out, reason);
+		err = get_wishes(in, &wishes, reason);
+	if (!err)
+		err = sources__choose(in, wishes, req, &sources, reason);
+	if (!err)
+		err = sources__find_debug(in, &sources, reason);
+	if (!err)
+		err = get_plan(&sources, req, profile, out, reason);
+	sources__free(&sources);
+	free(wishes);
 	profile__free(profile);
 	if (err && !*reason)
 		*reason = strdup(strerror(-err));

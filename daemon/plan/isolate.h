@@ -9,7 +9,12 @@
 
 #include "plan/plan.h"
 
-/* As plan__new; also -ENOEXEC when the parsing process died, -ETIMEDOUT after a minute. */
-int plan__new_isolated(int fd, const struct plan_request *req, struct plan **out, char **reason);
+/*
+ * As plan__new, of several files and with their debug files, which are looked for and opened here;
+ * also -EINVAL when a --debug-file is not the executable's, -ENOEXEC when the parsing process died,
+ * -ETIMEDOUT after a minute.
+ */
+int plan__new_isolated(const struct plan_input *in, const struct plan_request *req,
+		       struct plan **out, char **reason);
 
 #endif

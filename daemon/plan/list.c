@@ -99,6 +99,15 @@ static void print_totals(const struct plan *plan, FILE *out)
 	if (plan->profile)
 		fprintf(out, "profile: %s\n", plan->profile);
 	fprintf(out, "build-id: %s\n", plan->build_id ? plan->build_id : "none");
+	for (size_t i = 1; i < plan->object_cnt; i++)
+		fprintf(out, "%s: build-id %s\n", plan->objects[i].name,
+			plan->objects[i].build_id ? plan->objects[i].build_id : "none");
+	for (size_t i = 0; i < plan->object_cnt; i++)
+		if (plan->objects[i].debug_file)
+			fprintf(out, "debug file of %s: %s\n", plan->objects[i].name,
+				plan->objects[i].debug_file);
+	for (size_t i = 0; i < plan->note_cnt; i++)
+		fprintf(out, "%s\n", plan->notes[i]);
 	if (plan->hint)
 		fprintf(out, "%s\n", plan->hint);
 }

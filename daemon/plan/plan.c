@@ -12,12 +12,11 @@
 #include "plan/build.h"
 #include "plan/closure.h"
 #include "plan/flow.h"
-#include "plan/inlined.h"
 #include "plan/profile.h"
+#include "plan/rows.h"
 #include "plan/select.h"
+#include "plan/sources.h"
 #include "symbols/image.h"
-
-#define HARDLY_ANYTHING 3
 
 const char *plan_refusal_text(enum plan_refusal why)
 {
@@ -32,7 +31,9 @@ const char *plan_refusal_text(enum plan_refusal why)
 		[PLAN_UNKNOWN_JUMP] = "a jump whose targets are unknown",
 		[PLAN_FALLS_THROUGH] = "runs on into what follows it",
 		[PLAN_ENTERED_MIDWAY] = "entered more than once per call, or midway",
-		[PLAN_IFUNC] = "an IFUNC resolver, not the function",
+		[PLAN_IFUNC] =
+			"an IFUNC resolver, not the function: what it chooses for this CPU has a "
+			"name of its own",
 		[PLAN_TOO_MANY] = "too many functions",
 		[PLAN_REFUSED_BY_KERNEL] = "refused by the kernel",
 		[PLAN_THUNK] = "only a jump: nothing to time",
@@ -47,19 +48,6 @@ struct place {
 	const struct pick *best;
 	uint64_t size;
 	char *full; /* C++: with parameters; made when first needed */
-};
-
-struct build {
-	const struct image *img;
-	const struct selection *sel;
-	struct plan *plan;
-	VEC(struct place) places;
-	VEC(struct plan_fn) fns;
-	VEC(struct plan_site) sites;
-	VEC(struct plan_site) catches;
-	VEC(struct plan_skip) skipped;
-	uint64_t *taken; /* places in the file that have a site: a hash set, 0 is free */
-	size_t taken_cnt, taken_cap;
 };
 
 /* Which of an address's symbols names it: the plainest, and always the same one. */
@@ -187,6 +175,7 @@ static char *unique_name(struct build *b, size_t lo, size_t hi, size_t first, si
 		same_file |= !strcmp(file_of(b, &all[i]), file_of(b, own));
 		same_full |= !strcmp(full_name(&all[i]), full_name(own));
 	}
+	strbuf__adds(&sb, b->prefix);
 	if (hi - lo == cnt)
 		strbuf__adds(&sb, best->name);
 	else if (best->parts.lang == NAME_RUST)
@@ -294,6 +283,7 @@ static int add_site(struct build *b, const struct flow_site *from, enum rt_site_
 	*site = (struct plan_site){
 		.vaddr = from->vaddr,
 		.fn = (uint32_t)b->fns.cnt - 1,
+		.object = (uint32_t)b->objects.cnt - 1,
 		.kind = kind,
 		.insn = from->insn,
 		.cond = from->cond,
@@ -348,14 +338,18 @@ static void pardon(struct build *b, struct flow *flow)
 static int add_fn(struct build *b, char *name, const struct place *places, struct flow *flows,
 		  size_t cnt, bool async)
 {
-	struct plan_fn *fn = vec__push(&b->fns);
+	struct line_of *start = vec__push(&b->starts);
+	struct plan_fn *fn = start ? vec__push(&b->fns) : NULL;
 	int err = 0;
 
 	if (!fn) {
 		free(name);
 		return -ENOMEM;
 	}
+	*start = (struct line_of){ .vaddr = places->best->sym->addr,
+				   .id = (uint32_t)b->fns.cnt - 1 };
 	fn->name = name;
+	fn->object = (uint32_t)b->objects.cnt - 1;
 	fn->kind = async ? PLAN_ASYNC : PLAN_FN;
 	fn->symbol = strdup(places->best->mangled);
 	fn->crate = strdup(places->best->crate);
@@ -437,6 +431,7 @@ static int add_catches(struct build *b)
 			err = -ENOMEM;
 		if (site) {
 			*site = (struct plan_site){ .vaddr = flow.entry.vaddr,
+						    .object = (uint32_t)b->objects.cnt - 1,
 						    .kind = RT_SITE_CATCH,
 						    .insn = flow.entry.insn,
 						    .sp_words = flow.entry.sp_words };
@@ -449,30 +444,7 @@ static int add_catches(struct build *b)
 	return 0;
 }
 
-static int make_hint(struct build *b)
-{
-	const struct selection *sel = b->sel;
-	struct plan *plan = b->plan;
-	struct strbuf sb = STRBUF_INIT;
-
-	if (plan->no_symbols)
-		strbuf__adds(&sb, "no symbols in the file (stripped): its functions have no names");
-	else if (sel->by_default && !sel->top_crates)
-		strbuf__adds(&sb, "no Rust crates in the file: choose functions with --function");
-	else if (sel->by_default && plan->fn_cnt < HARDLY_ANYTHING)
-		strbuf__addf(&sb,
-			     "the default (%s) finds %zu functions; crates with the most, for "
-			     "--crate: %s",
-			     sel->main_crate ? sel->main_crate : "the crate of main", plan->fn_cnt,
-			     sel->top_crates);
-	if (sb.oom)
-		return -ENOMEM;
-	if (sb.len)
-		plan->hint = strbuf__take(&sb);
-	return 0;
-}
-
-static int build(struct build *b)
+int rows__add(struct build *b)
 {
 	int err = find_places(b);
 
@@ -480,92 +452,31 @@ static int build(struct build *b)
 		err = add_rows(b);
 	if (!err)
 		err = add_catches(b);
-	b->plan->fns = b->fns.data;
-	b->plan->fn_cnt = b->fns.cnt;
-	b->plan->sites = b->sites.data;
-	b->plan->site_cnt = b->sites.cnt;
-	b->plan->catches = b->catches.data;
-	b->plan->catch_cnt = b->catches.cnt;
-	b->plan->skipped = b->skipped.data;
-	b->plan->skip_cnt = b->skipped.cnt;
 	for (size_t i = 0; i < b->places.cnt; i++)
 		free(b->places.data[i].full);
 	vec__free(&b->places);
 	free(b->taken);
-	return err ? err : make_hint(b);
-}
-
-static char *copy_of(const char *s, int *err)
-{
-	char *copy = s ? strdup(s) : NULL;
-
-	if (s && !copy)
-		*err = -ENOMEM;
-	return copy;
-}
-
-/* A --function that has no code to probe: does it exist at all? */
-static int say_unmatched(int fd, const struct selection *sel, char **reason)
-{
-	struct strbuf sb = STRBUF_INIT;
-
-	strbuf__addf(&sb, "--function '%s' matches %s", sel->unmatched,
-		     inlined__matches(fd, sel->unmatched)
-			     ? "only functions inlined into others: no code to probe"
-			     : "nothing");
-	*reason = strbuf__take(&sb);
-	return -ENOENT;
-}
-
-int plan__build(int fd, const struct plan_request *req, const struct profile *profile,
-		struct plan **out, char **reason)
-{
-	struct plan *plan = calloc(1, sizeof(*plan));
-	struct selection sel = { 0 };
-	struct image *img = NULL;
-	int err = plan ? 0 : -ENOMEM;
-
-	*reason = NULL;
-	if (!err)
-		err = image__open(fd, &img, reason);
-	if (!err)
-		err = select__run(img, req, profile, &sel, reason);
-	if (!err && sel.unmatched)
-		err = say_unmatched(fd, &sel, reason);
-	if (!err) {
-		struct build b = { .img = img, .sel = &sel, .plan = plan };
-
-		plan->exit =
-			req->exit == PLAN_EXIT_URETPROBE ? PLAN_EXIT_URETPROBE : PLAN_EXIT_SITES;
-		plan->symbol_cnt = sel.symbol_cnt;
-		plan->no_symbols = !sel.symbol_cnt;
-		plan->build_id = copy_of(image__build_id(img), &err);
-		plan->profile = copy_of(profile ? profile->name : NULL, &err);
-		if (!err)
-			err = build(&b);
-		if (!err && req->want_inlined)
-			err = inlined__find(fd, img, req, &sel, plan);
-	}
-	select__free(&sel);
-	image__free(img);
-	if (err && !*reason)
-		*reason = strdup(strerror(-err));
-	if (err)
-		plan__free(plan);
-	else
-		*out = plan;
+	b->taken = NULL;
+	b->taken_cnt = b->taken_cap = 0;
 	return err;
 }
 
 int plan__new(int fd, const struct plan_request *req, struct plan **out, char **reason)
 {
+	struct plan_source exe = { .fd = fd, .path = req->exe_name ? req->exe_name : "" };
+	struct plan_input in = { .sources = &exe, .source_cnt = 1 };
+	struct debug_wish wish = {};
+	struct sources sources = {};
 	struct profile *profile = NULL;
 	int err;
 
 	*reason = NULL;
 	err = profile__load(req->profile, req->profile_dir, req->exe_name, &profile, reason);
 	if (!err)
-		err = plan__build(fd, req, profile, out, reason);
+		err = sources__choose(&in, &wish, req, &sources, reason);
+	if (!err)
+		err = plan__build(&sources, req, profile, out, reason);
+	sources__free(&sources);
 	profile__free(profile);
 	return err;
 }
@@ -591,6 +502,15 @@ void plan__free(struct plan *plan)
 		free(plan->skipped[i].name);
 	for (size_t i = 0; i < plan->inlined_cnt; i++)
 		free(plan->inlined_only[i]);
+	for (size_t i = 0; i < plan->note_cnt; i++)
+		free(plan->notes[i]);
+	for (size_t i = 0; i < plan->object_cnt; i++) {
+		free(plan->objects[i].name);
+		free(plan->objects[i].build_id);
+		free(plan->objects[i].debug_file);
+	}
+	free(plan->objects);
+	free(plan->notes);
 	free(plan->fns);
 	free(plan->sites);
 	free(plan->catches);

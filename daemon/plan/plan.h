@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The plan: which functions, which instructions of each, what each costs, what is refused and why.
- * Made from an ELF file alone: no root, no target touched, no libbpf. Immutable once made; attach/
+ * Made from ELF files alone: no root, no target touched, no libbpf. Immutable once made; attach/
  * arms it, collect/ names its rows by it, `list` prints it.
+ *
+ * A plan is about the executable (object 0) and the libraries that a --function 'LIB:GLOB' names;
+ * functions and sites are grouped by object, in their order.
  */
 #ifndef PLAN_PLAN_H
 #define PLAN_PLAN_H
@@ -23,7 +26,8 @@ enum plan_exit {
 struct plan_request {
 	const char *const *crates; /* globs on crate names; empty with no functions = the default */
 	size_t crate_cnt;
-	const char *const *functions; /* globs on whole demangled names */
+	const char *const
+		*functions; /* globs on whole demangled names, "LIB:" before them perhaps */
 	size_t function_cnt;
 	const char *const *excludes;
 	size_t exclude_cnt;
@@ -31,7 +35,22 @@ struct plan_request {
 	const char *profile_dir; /* NULL: the built-in search path */
 	const char *exe_name;	 /* the real executable's path or name, for crates and profiles */
 	enum plan_exit exit;
+	bool no_default;   /* without a crate and a function nothing is meant */
 	bool want_inlined; /* inlined_only, files and lines too: reads all debug information */
+};
+
+/* A file to plan for, open for reading. */
+struct plan_source {
+	int fd;
+	const char *path; /* as the target sees it; LIB means its last part, or its soname */
+};
+
+/* What there is to plan for. All borrowed. */
+struct plan_input {
+	const struct plan_source *sources; /* the executable first, then what else is mapped */
+	size_t source_cnt;
+	const char *root;	/* the target's root folder, for its debug files; NULL: "/" */
+	const char *debug_file; /* of the executable, as the user named it; NULL: looked for */
 };
 
 enum plan_kind {
@@ -64,6 +83,7 @@ struct plan_site {
 	uint64_t offset; /* in the file: what the kernel wants */
 	uint64_t vaddr;	 /* as linked: what verification wants */
 	uint32_t fn;	 /* index into plan->fns; of a catch site: RT_FN of none, 0 */
+	uint32_t object; /* index into plan->objects: the file it is in */
 	enum rt_site_kind kind;
 	enum rt_insn_class insn;
 	uint8_t cond;	   /* RT_SITE_JCC: the condition code, low 4 bits of its opcode */
@@ -84,6 +104,15 @@ struct plan_fn {
 	enum rt_insn_class entry_insn; /* the dearest of its entries */
 	enum rt_insn_class exit_insn;  /* the dearest of its exits */
 	bool never_returns;	       /* no exit at all: it only ends by unwinding */
+	uint32_t object;	       /* index into plan->objects */
+};
+
+/* A file that functions are in. */
+struct plan_object {
+	char *name;	  /* base name; of a library, its functions' names begin with it and ":" */
+	uint32_t source;  /* index into plan_input.sources */
+	char *build_id;	  /* hex, NULL when the file has none */
+	char *debug_file; /* where symbols or lines were read instead; NULL: the file itself */
 };
 
 struct plan_skip {
@@ -98,11 +127,15 @@ struct plan {
 	size_t site_cnt;
 	struct plan_site *catches; /* where the runtime has just caught a panic; may be empty */
 	size_t catch_cnt;
+	struct plan_object *objects; /* [0] the executable */
+	size_t object_cnt;
 	struct plan_skip *skipped;
 	size_t skip_cnt;
+	char **notes; /* one line each: debug files used and rejected, what could not be read */
+	size_t note_cnt;
 	char **inlined_only; /* own functions that DWARF knows only as inlined copies */
 	size_t inlined_cnt;
-	char *build_id;	     /* hex, NULL when the file has none */
+	char *build_id;	     /* of the executable: hex, NULL when the file has none */
 	char *profile;	     /* name of the role profile that applied, or NULL */
 	size_t symbol_cnt;   /* function symbols in the file */
 	bool no_symbols;     /* stripped: nothing to choose from */

@@ -411,6 +411,22 @@ static bool may_match(const struct candidate *c, const char *glob)
 	return !len || memmem(c->mangled, c->parts.stem_len, needle, len);
 }
 
+/* foo means the default version only, foo@V1 and foo@@V2 just those. */
+static bool has_name(const struct scan *s, const struct candidate *c, const char *name,
+		     const char *glob)
+{
+	const char *version = image__str(s->img, c->sym->version);
+	struct strbuf sb = STRBUF_INIT;
+	bool yes = !c->sym->old && name__glob(glob, name);
+
+	if (yes || !c->sym->version)
+		return yes;
+	strbuf__addf(&sb, "%s%s", name, version);
+	yes = name__glob(glob, sb.s);
+	strbuf__free(&sb);
+	return yes;
+}
+
 static bool is_asked_for(struct scan *s, const struct candidate *c, char **name)
 {
 	bool any = false;
@@ -420,7 +436,7 @@ static bool is_asked_for(struct scan *s, const struct candidate *c, char **name)
 			continue;
 		if (!*name)
 			*name = name__demangle(c->mangled, &c->parts);
-		if (*name && name__glob(s->req->functions[i], *name))
+		if (*name && has_name(s, c, *name, s->req->functions[i]))
 			any = s->matched[i] = true;
 	}
 	return any;
@@ -434,13 +450,18 @@ static bool is_excluded(struct scan *s, const char *name)
 					 s->profile->exclude_cnt, name);
 }
 
-static char *with_tag(char *name, const struct name_parts *parts)
+static char *with_tag(const struct scan *s, char *name, const struct candidate *c)
 {
+	const struct name_parts *parts = &c->parts;
 	struct strbuf sb = STRBUF_INIT;
 
-	if (!name || !parts->tag_len)
+	if (!name || (!parts->tag_len && !c->sym->version))
 		return name;
-	strbuf__addf(&sb, "%s [%.*s]", name, (int)parts->tag_len, parts->tag);
+	strbuf__adds(&sb, name);
+	if (c->sym->version)
+		strbuf__adds(&sb, image__str(s->img, c->sym->version));
+	if (parts->tag_len)
+		strbuf__addf(&sb, " [%.*s]", (int)parts->tag_len, parts->tag);
 	free(name);
 	return strbuf__take(&sb);
 }
@@ -458,7 +479,7 @@ static int pick(struct scan *s, const struct candidate *c)
 		free(name);
 		return 0;
 	}
-	name = with_tag(name, &c->parts);
+	name = with_tag(s, name, c);
 	p = name ? vec__push(&s->picks) : NULL;
 	if (!p) {
 		free(name);
@@ -501,8 +522,9 @@ int select__run(const struct image *img, const struct plan_request *req,
 	if (!err)
 		err = list_top_crates(&s);
 	if (!err)
-		err = req->crate_cnt || req->function_cnt ? choose_asked(&s, reason)
-							  : choose_default(&s);
+		err = req->crate_cnt || req->function_cnt || req->no_default
+			      ? choose_asked(&s, reason)
+			      : choose_default(&s);
 	for (size_t i = 0; i < s.all.cnt && !err; i++)
 		err = pick(&s, &s.all.data[i]);
 	for (size_t i = req->function_cnt; i-- && !err;)
@@ -519,7 +541,7 @@ int select__run(const struct image *img, const struct plan_request *req,
 	vec__free(&s.crates);
 	vec__free(&s.all);
 	free(s.slots);
-	free(s.matched);
+	out->matched = s.matched;
 	return err;
 }
 
@@ -534,6 +556,7 @@ void select__free(struct selection *sel)
 	free(sel->picks);
 	free(sel->crates);
 	free(sel->catches);
+	free(sel->matched);
 	free(sel->main_crate);
 	free(sel->top_crates);
 	memset(sel, 0, sizeof(*sel));

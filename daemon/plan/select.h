@@ -18,7 +18,7 @@ struct pick {
 	const struct symbol *sym;
 	const char *mangled;
 	struct name_parts parts;
-	char *name; /* demangled, with its tag in brackets */
+	char *name; /* demangled, with its tag in brackets and its version where that matters */
 	char *crate;
 };
 
@@ -30,6 +30,7 @@ struct selection {
 	size_t symbol_cnt;
 	char **crates; /* chosen ones */
 	size_t crate_cnt;
+	bool *matched;	       /* per --function: something had that name */
 	const char *unmatched; /* the first --function that matches nothing, or NULL */
 	bool by_default;       /* no --crate, no --function */
 	char *main_crate;      /* NULL: not a Rust program, or not found */

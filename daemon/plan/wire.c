@@ -40,6 +40,7 @@ static void put_fn(struct strbuf *out, const struct plan_fn *f)
 	put(out, f->entry_insn);
 	put(out, f->exit_insn);
 	put(out, f->never_returns);
+	put(out, f->object);
 }
 
 static void put_sites(struct strbuf *out, const struct plan_site *s, size_t cnt)
@@ -49,6 +50,7 @@ static void put_sites(struct strbuf *out, const struct plan_site *s, size_t cnt)
 		put(out, s[i].offset);
 		put(out, s[i].vaddr);
 		put(out, s[i].fn);
+		put(out, s[i].object);
 		put(out, s[i].kind);
 		put(out, s[i].insn);
 		put(out, s[i].cond);
@@ -56,8 +58,27 @@ static void put_sites(struct strbuf *out, const struct plan_site *s, size_t cnt)
 	}
 }
 
+static void put_strs(struct strbuf *out, char *const *s, size_t cnt)
+{
+	put(out, cnt);
+	for (size_t i = 0; i < cnt; i++)
+		put_str(out, s[i]);
+}
+
+static void put_objects(struct strbuf *out, const struct plan_object *o, size_t cnt)
+{
+	put(out, cnt);
+	for (size_t i = 0; i < cnt; i++) {
+		put_str(out, o[i].name);
+		put(out, o[i].source);
+		put_str(out, o[i].build_id);
+		put_str(out, o[i].debug_file);
+	}
+}
+
 void wire__write(const struct plan *p, struct strbuf *out)
 {
+	put_objects(out, p->objects, p->object_cnt);
 	put(out, p->fn_cnt);
 	for (size_t i = 0; i < p->fn_cnt; i++)
 		put_fn(out, &p->fns[i]);
@@ -68,9 +89,8 @@ void wire__write(const struct plan *p, struct strbuf *out)
 		put_str(out, p->skipped[i].name);
 		put(out, p->skipped[i].why);
 	}
-	put(out, p->inlined_cnt);
-	for (size_t i = 0; i < p->inlined_cnt; i++)
-		put_str(out, p->inlined_only[i]);
+	put_strs(out, p->inlined_only, p->inlined_cnt);
+	put_strs(out, p->notes, p->note_cnt);
 	put_str(out, p->build_id);
 	put_str(out, p->profile);
 	put_str(out, p->hint);
@@ -153,6 +173,27 @@ static bool sound(const struct reader *r)
 	return !r->bad && !r->no_memory;
 }
 
+static char **get_strs(struct reader *r, size_t *cnt)
+{
+	char **s = get_array(r, sizeof(*s), cnt);
+
+	for (size_t i = 0; i < *cnt && sound(r); i++)
+		s[i] = get_name(r);
+	return s;
+}
+
+static void get_objects(struct reader *r, struct plan *p)
+{
+	p->objects = get_array(r, sizeof(*p->objects), &p->object_cnt);
+	for (size_t i = 0; i < p->object_cnt && sound(r); i++) {
+		p->objects[i].name = get_name(r);
+		p->objects[i].source = (uint32_t)get(r);
+		p->objects[i].build_id = get_str(r);
+		p->objects[i].debug_file = get_str(r);
+	}
+	r->bad |= !p->object_cnt;
+}
+
 static void get_fn(struct reader *r, struct plan_fn *f)
 {
 	f->name = get_name(r);
@@ -170,6 +211,7 @@ static void get_fn(struct reader *r, struct plan_fn *f)
 	f->entry_insn = get_below(r, RT_INSN_CLASSES);
 	f->exit_insn = get_below(r, RT_INSN_CLASSES);
 	f->never_returns = get_below(r, 2);
+	f->object = (uint32_t)get(r);
 }
 
 /* Sites of functions in their order; of no function (catches) when fn_cnt is 0. */
@@ -181,6 +223,7 @@ static struct plan_site *get_sites(struct reader *r, size_t fn_cnt, size_t *cnt)
 		s[i].offset = get(r);
 		s[i].vaddr = get(r);
 		s[i].fn = (uint32_t)get_below(r, fn_cnt ? fn_cnt : 1);
+		s[i].object = (uint32_t)get(r);
 		s[i].kind = get_below(r, RT_SITE_URET + 1);
 		s[i].insn = get_below(r, RT_INSN_CLASSES);
 		s[i].cond = (uint8_t)get_below(r, 16);
@@ -190,8 +233,21 @@ static struct plan_site *get_sites(struct reader *r, size_t fn_cnt, size_t *cnt)
 	return s;
 }
 
+/* Functions and sites are in the order of objects, and each site in its function's. */
+static void check_objects(struct reader *r, const struct plan *p)
+{
+	for (size_t i = 0; i < p->fn_cnt && sound(r); i++)
+		r->bad |= p->fns[i].object >= p->object_cnt ||
+			  (i && p->fns[i].object < p->fns[i - 1].object);
+	for (size_t i = 0; i < p->site_cnt && sound(r); i++)
+		r->bad |= p->sites[i].object != p->fns[p->sites[i].fn].object;
+	for (size_t i = 0; i < p->catch_cnt && sound(r); i++)
+		r->bad |= p->catches[i].object >= p->object_cnt;
+}
+
 static void get_plan(struct reader *r, struct plan *p)
 {
+	get_objects(r, p);
 	p->fns = get_array(r, sizeof(*p->fns), &p->fn_cnt);
 	r->bad |= p->fn_cnt > RT_MAX_FUNCTIONS;
 	for (size_t i = 0; i < p->fn_cnt && sound(r); i++)
@@ -199,14 +255,14 @@ static void get_plan(struct reader *r, struct plan *p)
 	p->sites = get_sites(r, p->fn_cnt, &p->site_cnt);
 	r->bad |= p->site_cnt && !p->fn_cnt;
 	p->catches = get_sites(r, 0, &p->catch_cnt);
+	check_objects(r, p);
 	p->skipped = get_array(r, sizeof(*p->skipped), &p->skip_cnt);
 	for (size_t i = 0; i < p->skip_cnt && sound(r); i++) {
 		p->skipped[i].name = get_name(r);
 		p->skipped[i].why = get_below(r, PLAN_REFUSAL_CNT);
 	}
-	p->inlined_only = get_array(r, sizeof(*p->inlined_only), &p->inlined_cnt);
-	for (size_t i = 0; i < p->inlined_cnt && sound(r); i++)
-		p->inlined_only[i] = get_name(r);
+	p->inlined_only = get_strs(r, &p->inlined_cnt);
+	p->notes = get_strs(r, &p->note_cnt);
 	p->build_id = get_str(r);
 	p->profile = get_str(r);
 	p->hint = get_str(r);

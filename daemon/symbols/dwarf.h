@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * What debug information says of functions, inlined ones included. Reads every entry of the file:
- * seconds on a large one, so only where somebody asks for it. The only file that includes libdw.
+ * seconds on a large one, so only where somebody asks for it.
  */
 #ifndef SYMBOLS_DWARF_H
 #define SYMBOLS_DWARF_H

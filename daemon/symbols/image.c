@@ -6,13 +6,13 @@
  */
 #include "symbols/image.h"
 
-#include <elf.h>
 #include <stdio.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
+#include <zlib.h>
 
 #include "base/strbuf.h"
 #include "base/vec.h"
+#include "symbols/elf_file.h"
+#include "symbols/symtab.h"
 
 struct segment {
 	uint64_t vaddr, offset, bytes;
@@ -26,103 +26,31 @@ struct reloc {
 };
 
 struct image {
-	const uint8_t *base;
-	size_t len;
-	Elf64_Ehdr eh;
-	uint32_t section_cnt;
+	struct elf_file file;
+	struct elf_file debug; /* a separate debug file, when its symbols are used */
 	VEC(struct segment) segments;
-	VEC(struct symbol) symbols;
-	const char *strtab;
-	size_t strtab_len;
+	struct symtab symbols;
+	enum symbol_source source;
+	const char *flaw;
 	VEC(struct reloc) relocs;
 	bool relocs_read;
 	uint64_t eh_hdr_vaddr, eh_hdr_len;
 	char *build_id;
 };
 
-static bool in_file(const struct image *img, uint64_t offset, uint64_t bytes)
-{
-	return offset <= img->len && bytes <= img->len - offset;
-}
-
-static bool copy(const struct image *img, uint64_t offset, void *out, size_t bytes)
-{
-	if (!in_file(img, offset, bytes))
-		return false;
-	memcpy(out, img->base + offset, bytes);
-	return true;
-}
-
-static bool section(const struct image *img, uint32_t i, Elf64_Shdr *out)
-{
-	return i < img->section_cnt &&
-	       copy(img, img->eh.e_shoff + (uint64_t)i * sizeof(*out), out, sizeof(*out));
-}
-
 /* Every reader returns NULL, or in words what is wrong with the file. */
-static const char *read_header(struct image *img)
-{
-	Elf64_Ehdr *eh = &img->eh;
-	Elf64_Shdr first;
-
-	if (!copy(img, 0, eh, sizeof(*eh)) || memcmp(eh->e_ident, ELFMAG, SELFMAG))
-		return "not an ELF file";
-	if (eh->e_ident[EI_CLASS] != ELFCLASS64 || eh->e_ident[EI_DATA] != ELFDATA2LSB ||
-	    eh->e_machine != EM_X86_64)
-		return "not for x86-64";
-	if (eh->e_type != ET_EXEC && eh->e_type != ET_DYN)
-		return "neither a program nor a shared object";
-	if (eh->e_phentsize != sizeof(Elf64_Phdr) || eh->e_phnum == PN_XNUM ||
-	    !in_file(img, eh->e_phoff, (uint64_t)eh->e_phnum * sizeof(Elf64_Phdr)))
-		return "corrupt: program headers outside the file";
-	if (!eh->e_shoff)
-		return NULL;
-	if (eh->e_shentsize != sizeof(Elf64_Shdr) || !copy(img, eh->e_shoff, &first, sizeof(first)))
-		return "corrupt: section headers outside the file";
-	img->section_cnt = eh->e_shnum;
-	if (!eh->e_shnum) /* more than 65,279 sections: the count is here */
-		img->section_cnt =
-			first.sh_size > UINT32_MAX ? UINT32_MAX : (uint32_t)first.sh_size;
-	if (!in_file(img, eh->e_shoff, (uint64_t)img->section_cnt * sizeof(first)))
-		return "corrupt: section headers outside the file";
-	return NULL;
-}
-
-static void read_build_id(struct image *img, const Elf64_Phdr *ph)
-{
-	uint64_t at = ph->p_offset, end = ph->p_offset + ph->p_filesz;
-	struct strbuf hex = STRBUF_INIT;
-	Elf64_Nhdr note;
-
-	while (!img->build_id && at + sizeof(note) <= end && copy(img, at, &note, sizeof(note))) {
-		uint64_t name = at + sizeof(note);
-		uint64_t desc = name + (((uint64_t)note.n_namesz + 3) & ~3ull);
-
-		at = desc + (((uint64_t)note.n_descsz + 3) & ~3ull);
-		if (at > end || note.n_type != NT_GNU_BUILD_ID || note.n_namesz != 4 ||
-		    memcmp(img->base + name, "GNU", 4) || note.n_descsz > 64)
-			continue;
-		for (uint32_t i = 0; i < note.n_descsz; i++)
-			strbuf__addf(&hex, "%02x", img->base[desc + i]);
-		img->build_id = strbuf__take(&hex);
-	}
-}
-
 static const char *read_segments(struct image *img)
 {
 	Elf64_Phdr ph;
 
-	for (uint32_t i = 0; i < img->eh.e_phnum; i++) {
+	for (uint32_t i = 0; elf_file__segment(&img->file, i, &ph); i++) {
 		struct segment *seg;
 
-		copy(img, img->eh.e_phoff + (uint64_t)i * sizeof(ph), &ph, sizeof(ph));
 		if (ph.p_type == PT_NULL || !ph.p_filesz)
 			continue;
-		if (!in_file(img, ph.p_offset, ph.p_filesz) ||
+		if (!elf_file__holds(&img->file, ph.p_offset, ph.p_filesz) ||
 		    ph.p_vaddr + ph.p_filesz < ph.p_vaddr)
 			return "corrupt: a segment outside the file";
-		if (ph.p_type == PT_NOTE)
-			read_build_id(img, &ph);
 		if (ph.p_type == PT_GNU_EH_FRAME) {
 			img->eh_hdr_vaddr = ph.p_vaddr;
 			img->eh_hdr_len = ph.p_filesz;
@@ -134,6 +62,7 @@ static const char *read_segments(struct image *img)
 			return "out of memory";
 		*seg = (struct segment){ ph.p_vaddr, ph.p_offset, ph.p_filesz, ph.p_flags & PF_X };
 	}
+	img->build_id = elf_file__build_id(&img->file);
 	return img->segments.cnt ? NULL : "corrupt: nothing to load";
 }
 
@@ -148,103 +77,29 @@ static const struct segment *segment_of(const struct image *img, uint64_t vaddr)
 	return NULL;
 }
 
-static int symbol_type(const struct image *img, const Elf64_Sym *sym)
+static bool has_functions(const struct symtab *t)
 {
-	int type = ELF64_ST_TYPE(sym->st_info);
-	const struct segment *seg;
-
-	if (sym->st_shndx == SHN_UNDEF || sym->st_shndx == SHN_ABS || sym->st_shndx == SHN_COMMON)
-		return -1;
-	if (type == STT_FUNC)
-		return SYMBOL_FUNC;
-	if (type == STT_GNU_IFUNC)
-		return SYMBOL_IFUNC;
-	if (type != STT_NOTYPE && type != STT_OBJECT)
-		return -1;
-	seg = segment_of(img, sym->st_value);
-	if (!seg || !seg->exec)
-		return -1;
-	return type == STT_OBJECT ? SYMBOL_OBJECT : SYMBOL_NOTYPE;
+	for (size_t i = 0; i < t->cnt; i++)
+		if (t->data[i].type >= SYMBOL_FUNC)
+			return true;
+	return false;
 }
 
-static const char *add_symbol(struct image *img, const Elf64_Sym *sym, uint32_t file)
+/* A .symtab that cannot be inflated is a flaw, not the end: the exported names are still there. */
+static const char *read_symbols(struct image *img, int fd)
 {
-	int type = symbol_type(img, sym), bind = ELF64_ST_BIND(sym->st_info);
-	struct symbol *out;
+	const char *why = symtab__read(&img->symbols, &img->file, fd, SHT_SYMTAB, img);
 
-	if (type < 0 || sym->st_name >= img->strtab_len || !img->strtab[sym->st_name])
-		return NULL;
-	out = vec__push(&img->symbols);
-	if (!out)
-		return "out of memory";
-	out->addr = sym->st_value;
-	out->size = sym->st_size;
-	out->name = sym->st_name;
-	out->file = bind == STB_LOCAL ? file : 0;
-	out->type = (uint8_t)type;
-	out->bind = bind == STB_LOCAL  ? SYMBOL_LOCAL
-		    : bind == STB_WEAK ? SYMBOL_WEAK
-				       : SYMBOL_GLOBAL;
-	return NULL;
-}
-
-static const char *read_symtab(struct image *img, const Elf64_Shdr *sh)
-{
-	uint64_t cnt = sh->sh_size / sizeof(Elf64_Sym);
-	uint32_t file = 0;
-	Elf64_Shdr str;
-	Elf64_Sym sym;
-	const char *why = NULL;
-
-	if (sh->sh_flags & SHF_COMPRESSED)
-		return NULL;
-	if (!in_file(img, sh->sh_offset, sh->sh_size) || !section(img, sh->sh_link, &str) ||
-	    str.sh_type != SHT_STRTAB || !in_file(img, str.sh_offset, str.sh_size))
-		return "corrupt: the symbol table lies outside the file";
-	img->strtab = (const char *)img->base + str.sh_offset;
-	img->strtab_len = str.sh_size;
-	/* every name ends inside: what follows the last NUL is no name */
-	while (img->strtab_len && img->strtab[img->strtab_len - 1])
-		img->strtab_len--;
-	for (uint64_t i = 1; i < cnt && !why; i++) {
-		copy(img, sh->sh_offset + i * sizeof(sym), &sym, sizeof(sym));
-		if (ELF64_ST_TYPE(sym.st_info) == STT_FILE)
-			file = sym.st_name < img->strtab_len ? sym.st_name : 0;
-		else
-			why = add_symbol(img, &sym, file);
+	if (why && img->symbols.no_inflate) {
+		img->flaw = why;
+		why = NULL;
 	}
-	return why;
-}
-
-static const char *read_symbols_of(struct image *img, uint32_t type)
-{
-	Elf64_Shdr sh;
-
-	for (uint32_t i = 1; i < img->section_cnt; i++)
-		if (section(img, i, &sh) && sh.sh_type == type)
-			return read_symtab(img, &sh);
-	return NULL;
-}
-
-static int by_addr(const void *a, const void *b)
-{
-	const struct symbol *x = a, *y = b;
-
-	if (x->addr != y->addr)
-		return x->addr < y->addr ? -1 : 1;
-	if (x->type != y->type)
-		return y->type - x->type;
-	return x->name < y->name ? -1 : x->name > y->name;
-}
-
-static const char *read_symbols(struct image *img)
-{
-	const char *why = read_symbols_of(img, SHT_SYMTAB);
-
-	if (!why && !img->symbols.cnt)
-		why = read_symbols_of(img, SHT_DYNSYM);
-	if (img->symbols.cnt)
-		qsort(img->symbols.data, img->symbols.cnt, sizeof(*img->symbols.data), by_addr);
+	img->source = SYMBOLS_OWN;
+	if (why || has_functions(&img->symbols))
+		return why;
+	symtab__free(&img->symbols);
+	why = symtab__read(&img->symbols, &img->file, fd, SHT_DYNSYM, img);
+	img->source = has_functions(&img->symbols) ? SYMBOLS_EXPORTED : SYMBOLS_NONE;
 	return why;
 }
 
@@ -252,31 +107,17 @@ int image__open(int fd, struct image **out, char **reason)
 {
 	struct image *img = calloc(1, sizeof(*img));
 	const char *why = NULL;
-	struct stat st;
-	int err = -ENOMEM;
+	int err;
 
 	if (!img)
-		return err;
-	if (fstat(fd, &st) || !S_ISREG(st.st_mode) || st.st_size < (off_t)sizeof(Elf64_Ehdr)) {
-		why = "not an ELF file";
-		err = -ENOEXEC;
-		goto out;
-	}
-	img->len = (size_t)st.st_size;
-	img->base = mmap(NULL, img->len, PROT_READ, MAP_PRIVATE, fd, 0);
-	if (img->base == MAP_FAILED) {
-		err = -errno;
-		img->base = NULL;
-		why = strerror(-err);
-		goto out;
-	}
-	why = read_header(img);
+		return -ENOMEM;
+	img->symbols.extra = (struct strbuf)STRBUF_INIT;
+	why = elf_file__open(fd, &img->file);
 	if (!why)
 		why = read_segments(img);
 	if (!why)
-		why = read_symbols(img);
+		why = read_symbols(img, fd);
 	err = why ? -ENOEXEC : 0;
-out:
 	if (err) {
 		*reason = why ? strdup(why) : NULL;
 		image__free(img);
@@ -286,14 +127,131 @@ out:
 	return 0;
 }
 
+/* ---- separate debug files ---- */
+
+static bool next_load(const struct elf_file *f, uint32_t *i, Elf64_Phdr *out)
+{
+	while (elf_file__segment(f, (*i)++, out))
+		if (out->p_type == PT_LOAD)
+			return true;
+	return false;
+}
+
+/* Stripping tools keep the addresses of segments; only what is in the file differs. */
+static bool same_layout(const struct elf_file *a, const struct elf_file *b)
+{
+	uint32_t i = 0, j = 0;
+	Elf64_Phdr x, y;
+
+	if (!b->eh.e_phnum)
+		return true;
+	for (;;) {
+		bool more = next_load(a, &i, &x);
+
+		if (next_load(b, &j, &y) != more)
+			return false;
+		if (!more)
+			return true;
+		if (x.p_vaddr != y.p_vaddr || x.p_memsz != y.p_memsz || x.p_flags != y.p_flags)
+			return false;
+	}
+}
+
+/* What shows that it is another program's, in words; "" when nothing does. */
+static char *mismatch(const struct image *img, const struct elf_file *debug, const uint32_t *crc)
+{
+	uint32_t sum = crc ? (uint32_t)crc32_z(0, debug->base, debug->len) : 0;
+	char *id = elf_file__build_id(debug);
+	struct strbuf why = STRBUF_INIT;
+
+	if (img->build_id && id && strcmp(img->build_id, id))
+		strbuf__addf(&why, "its build-id is %s, that of the program is %s", id,
+			     img->build_id);
+	else if (crc && sum != *crc)
+		strbuf__addf(&why, "its CRC is %08x, the program's .gnu_debuglink says %08x", sum,
+			     *crc);
+	else if (!same_layout(&img->file, debug))
+		strbuf__adds(&why, "its segments are not those of the program");
+	else if (!crc && !debug->eh.e_phnum && !(img->build_id && id))
+		strbuf__adds(&why, "nothing in it shows that it belongs to the program");
+	else
+		strbuf__adds(&why, "");
+	free(id);
+	return why.len || why.oom ? strbuf__take(&why) : strdup("");
+}
+
+static const char *take_symbols(struct image *img, const struct elf_file *debug, int fd)
+{
+	struct symtab t;
+	const char *why = symtab__read(&t, debug, fd, SHT_SYMTAB, img);
+
+	if (!why && has_functions(&t)) {
+		symtab__free(&img->symbols);
+		img->symbols = t;
+		img->source = SYMBOLS_SEPARATE;
+		return NULL;
+	}
+	if (why && t.no_inflate) {
+		img->flaw = why;
+		why = NULL;
+	}
+	symtab__free(&t);
+	return why;
+}
+
+int image__add_debug(struct image *img, int fd, const uint32_t *crc, char **reason)
+{
+	struct elf_file debug;
+	const char *why = elf_file__open(fd, &debug);
+	char *wrong = why ? strdup(why) : mismatch(img, &debug, crc);
+
+	if (wrong && !*wrong && img->source != SYMBOLS_OWN) {
+		why = take_symbols(img, &debug, fd);
+		if (why) {
+			free(wrong);
+			wrong = strdup(why);
+		}
+	}
+	if (wrong && !*wrong) {
+		free(wrong);
+		img->debug = debug; /* its strings are in use */
+		return 0;
+	}
+	elf_file__close(&debug);
+	*reason = wrong;
+	return wrong ? -EBADF : -ENOMEM;
+}
+
+enum symbol_source image__source(const struct image *img)
+{
+	return img->source;
+}
+
+const char *image__flaw(const struct image *img)
+{
+	return img->flaw;
+}
+
+static bool has_dwarf(const struct elf_file *f)
+{
+	Elf64_Shdr sh;
+
+	return elf_file__find(f, ".debug_info", &sh) || elf_file__find(f, ".zdebug_info", &sh);
+}
+
+bool image__has_dwarf(const struct image *img)
+{
+	return has_dwarf(&img->file);
+}
+
 void image__free(struct image *img)
 {
 	if (!img)
 		return;
-	if (img->base)
-		munmap((void *)img->base, img->len);
+	elf_file__close(&img->file);
+	elf_file__close(&img->debug);
+	symtab__free(&img->symbols);
 	vec__free(&img->segments);
-	vec__free(&img->symbols);
 	vec__free(&img->relocs);
 	free(img->build_id);
 	free(img);
@@ -311,7 +269,7 @@ const uint8_t *image__bytes(const struct image *img, uint64_t vaddr, size_t *ava
 	if (!seg)
 		return NULL;
 	*avail = seg->bytes - (vaddr - seg->vaddr);
-	return img->base + seg->offset + (vaddr - seg->vaddr);
+	return img->file.base + seg->offset + (vaddr - seg->vaddr);
 }
 
 bool image__code_offset(const struct image *img, uint64_t vaddr, uint64_t *offset)
@@ -326,8 +284,8 @@ bool image__code_offset(const struct image *img, uint64_t vaddr, uint64_t *offse
 
 const uint8_t *image__raw(const struct image *img, size_t *len)
 {
-	*len = img->len;
-	return img->base;
+	*len = img->file.len;
+	return img->file.base;
 }
 
 const uint8_t *image__eh_frame_hdr(const struct image *img, uint64_t *vaddr, size_t *len)
@@ -350,7 +308,7 @@ const struct symbol *image__symbols(const struct image *img, size_t *cnt)
 
 const char *image__str(const struct image *img, uint32_t name)
 {
-	return name < img->strtab_len ? img->strtab + name : "";
+	return symtab__str(&img->symbols, name);
 }
 
 size_t image__lower_bound(const struct image *img, uint64_t vaddr)
@@ -383,9 +341,9 @@ static bool dynamic_symbol(const struct image *img, uint32_t link, uint64_t inde
 {
 	Elf64_Shdr sh;
 
-	return section(img, link, &sh) && sh.sh_type == SHT_DYNSYM &&
+	return elf_file__section(&img->file, link, &sh) && sh.sh_type == SHT_DYNSYM &&
 	       index < sh.sh_size / sizeof(*out) &&
-	       copy(img, sh.sh_offset + index * sizeof(*out), out, sizeof(*out));
+	       elf_file__copy(&img->file, sh.sh_offset + index * sizeof(*out), out, sizeof(*out));
 }
 
 static void read_rela(struct image *img, const Elf64_Shdr *sh)
@@ -397,7 +355,8 @@ static void read_rela(struct image *img, const Elf64_Shdr *sh)
 		struct reloc *r;
 		uint32_t type;
 
-		if (!copy(img, sh->sh_offset + i * sizeof(rela), &rela, sizeof(rela)))
+		if (!elf_file__copy(&img->file, sh->sh_offset + i * sizeof(rela), &rela,
+				    sizeof(rela)))
 			return;
 		type = ELF64_R_TYPE(rela.r_info);
 		if (type != R_X86_64_RELATIVE && type != R_X86_64_GLOB_DAT &&
@@ -431,8 +390,9 @@ static void read_relocs(struct image *img)
 	Elf64_Shdr sh;
 
 	img->relocs_read = true;
-	for (uint32_t i = 1; i < img->section_cnt; i++)
-		if (section(img, i, &sh) && sh.sh_type == SHT_RELA && sh.sh_flags & SHF_ALLOC)
+	for (uint32_t i = 1; i < img->file.section_cnt; i++)
+		if (elf_file__section(&img->file, i, &sh) && sh.sh_type == SHT_RELA &&
+		    sh.sh_flags & SHF_ALLOC)
 			read_rela(img, &sh);
 	for (size_t i = 1; i < img->relocs.cnt; i++)
 		if (img->relocs.data[i - 1].at > img->relocs.data[i].at) {

@@ -23,14 +23,36 @@ enum symbol_bind { SYMBOL_LOCAL, SYMBOL_GLOBAL, SYMBOL_WEAK };
 struct symbol {
 	uint64_t addr;
 	uint64_t size;
-	uint32_t name; /* image__str */
-	uint32_t file; /* image__str: the STT_FILE symbol it stands under; 0 for none */
+	uint32_t name;	  /* image__str */
+	uint32_t file;	  /* image__str: the STT_FILE symbol it stands under; 0 for none */
+	uint32_t version; /* image__str, "@V1" or "@@V2"; 0: none, or nothing to tell apart by it */
 	uint8_t type, bind;
+	bool old; /* not what its bare name means: only the version names it */
+};
+
+/* Where the symbols come from. */
+enum symbol_source {
+	SYMBOLS_NONE,
+	SYMBOLS_OWN,	  /* .symtab */
+	SYMBOLS_EXPORTED, /* .dynsym: only what the file exports */
+	SYMBOLS_SEPARATE, /* the .symtab of a separate debug file */
 };
 
 /* 0, or -errno (-ENOEXEC: no such ELF file) with one line in *reason (the caller frees). */
 int image__open(int fd, struct image **out, char **reason);
 void image__free(struct image *img);
+
+/*
+ * Takes the symbols of the separate debug file at fd when the file has none of its own. crc: what
+ * its content must sum up to, or NULL. 0, or -EBADF with one line in *reason: it is not the debug
+ * file of this one.
+ */
+int image__add_debug(struct image *img, int fd, const uint32_t *crc, char **reason);
+enum symbol_source image__source(const struct image *img);
+/* What could not be read of the file although it is there, in words; NULL: nothing. */
+const char *image__flaw(const struct image *img);
+/* Whether the file describes its source lines itself. */
+bool image__has_dwarf(const struct image *img);
 
 const char *image__build_id(const struct image *img); /* hex, or NULL */
 
@@ -45,7 +67,7 @@ const uint8_t *image__eh_frame_hdr(const struct image *img, uint64_t *vaddr, siz
 
 /*
  * Symbols defined in the file, ordered by address: functions of every kind, and untyped and data
- * symbols that lie in executable segments. From .symtab, else from .dynsym.
+ * symbols that lie in executable segments. From .symtab, else from .dynsym; see image__source.
  */
 const struct symbol *image__symbols(const struct image *img, size_t *cnt);
 const char *image__str(const struct image *img, uint32_t name);

@@ -230,6 +230,7 @@ void target__close(struct target *t)
 		close(t->pidfd);
 	if (t->exe_fd >= 0)
 		close(t->exe_fd);
+	target__close_objects(t);
 	free(t->exe);
 	free(t->exe_path);
 	memset(t, 0, sizeof(*t));
@@ -243,7 +244,9 @@ bool target__alive(const struct target *t)
 	return poll(&p, 1, 0) == 0;
 }
 
-static int read_maps(const struct target *t, bool all, struct target_map **maps, size_t *cnt)
+/* Executable mappings: of one file, or with ino 0 all. */
+static int read_maps(const struct target *t, dev_t dev, ino_t file, struct target_map **maps,
+		     size_t *cnt)
 {
 	VEC(struct target_map) found = {};
 	struct strbuf sb = STRBUF_INIT;
@@ -262,7 +265,7 @@ static int read_maps(const struct target *t, bool all, struct target_map **maps,
 			   &dev_major, &dev_minor, &ino) != 7)
 			continue;
 		if (perms[2] != 'x' ||
-		    (!all && (ino != t->exe_ino || makedev(dev_major, dev_minor) != t->exe_dev)))
+		    (file && (ino != file || makedev(dev_major, dev_minor) != dev)))
 			continue;
 		m = vec__push(&found);
 		if (!m)
@@ -282,12 +285,18 @@ static int read_maps(const struct target *t, bool all, struct target_map **maps,
 
 int target__exe_maps(const struct target *t, struct target_map **maps, size_t *cnt)
 {
-	return read_maps(t, false, maps, cnt);
+	return read_maps(t, t->exe_dev, t->exe_ino, maps, cnt);
+}
+
+int target__object_maps(const struct target *t, const struct target_object *o,
+			struct target_map **maps, size_t *cnt)
+{
+	return read_maps(t, o->dev, o->ino, maps, cnt);
 }
 
 int target__code_maps(const struct target *t, struct target_map **maps, size_t *cnt)
 {
-	return read_maps(t, true, maps, cnt);
+	return read_maps(t, 0, 0, maps, cnt);
 }
 
 bool target__is_code(const struct target_map *maps, size_t cnt, uint64_t address)

@@ -11,6 +11,15 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+/* A shared library that the process maps. */
+struct target_object {
+	char *path;	 /* as it is mapped: may end in " (deleted)" */
+	char *open_path; /* a path that opens that very file, while fd is open */
+	int fd;
+	dev_t dev; /* as /proc/PID/maps shows it */
+	ino_t ino;
+};
+
 struct target {
 	int pid;      /* as seen here: the thread group */
 	int ns_pid;   /* in its own pid namespace */
@@ -25,6 +34,8 @@ struct target {
 	ino_t exe_ino;
 	uint64_t start_ticks; /* since boot */
 	uint64_t start_unix_ns;
+	struct target_object *objects; /* once target__open_objects was asked */
+	size_t object_cnt;
 };
 
 /*
@@ -34,6 +45,13 @@ struct target {
 int target__open(int pid, struct target *t, char **reason);
 void target__close(struct target *t);
 
+/*
+ * Opens the libraries that are mapped executable now. 0 or -errno. What cannot be opened (no
+ * rights, unmapped meanwhile) is left out.
+ */
+int target__open_objects(struct target *t);
+void target__close_objects(struct target *t);
+
 /* Whether the process still runs (a zombie does not). */
 bool target__alive(const struct target *t);
 
@@ -42,6 +60,9 @@ struct target_map {
 	uint64_t start, end, offset;
 };
 int target__exe_maps(const struct target *t, struct target_map **maps, size_t *cnt);
+/* The same of one of its libraries. */
+int target__object_maps(const struct target *t, const struct target_object *o,
+			struct target_map **maps, size_t *cnt);
 /* All executable mappings, of whatever file or of none. */
 int target__code_maps(const struct target *t, struct target_map **maps, size_t *cnt);
 bool target__is_code(const struct target_map *maps, size_t cnt, uint64_t address);

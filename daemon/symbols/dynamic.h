@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What a file's dynamic section says: its own name, whom it needs, what it takes from whom. */
+#ifndef SYMBOLS_DYNAMIC_H
+#define SYMBOLS_DYNAMIC_H
+
+struct elf_file;
+
+/* DT_SONAME (malloc'd), or NULL. */
+char *dynamic__soname(const struct elf_file *f);
+
+/*
+ * Calls each for every function that the file at fd takes from others, until it returns other than
+ * 0, which is then returned. provider: the library, by its soname; NULL where the file does not
+ * say. needed: all libraries it names, "a.so.1, b.so.2".
+ */
+int dynamic__imports(int fd,
+		     int (*each)(void *arg, const char *name, const char *provider,
+				 const char *needed),
+		     void *arg);
+
+#endif

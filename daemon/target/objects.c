@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The shared libraries of a process. A library is held open from here on: what is probed is the
+ * very file that is mapped, also when its path leads elsewhere by now (an upgrade, another mount
+ * namespace).
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include "base/fs.h"
+#include "base/strbuf.h"
+#include "base/vec.h"
+#include "target/process.h"
+
+#define MAX_OBJECTS 1024
+
+struct objects {
+	struct target_object *data;
+	size_t cnt, cap;
+};
+
+static bool is_known(const struct target *t, const struct objects *all, dev_t dev, ino_t ino)
+{
+	if (ino == t->exe_ino && dev == t->exe_dev)
+		return true;
+	for (size_t i = 0; i < all->cnt; i++)
+		if (all->data[i].ino == ino && all->data[i].dev == dev)
+			return true;
+	return false;
+}
+
+/* By its mapping, which needs more rights than its path inside the target's root. */
+static int open_object(const struct target *t, const char *span, const char *path, ino_t ino)
+{
+	struct strbuf sb = STRBUF_INIT;
+	struct stat st;
+	int fd;
+
+	strbuf__addf(&sb, "/proc/%d/map_files/%s", t->pid, span);
+	fd = open(sb.s, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	if (fd < 0) {
+		strbuf__reset(&sb);
+		strbuf__addf(&sb, "/proc/%d/task/%d/root%s", t->pid, t->proc_tid, path);
+		fd = open(sb.s, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+		if (fd >= 0 && (fstat(fd, &st) || st.st_ino != ino)) {
+			close(fd);
+			fd = -1;
+		}
+	}
+	strbuf__free(&sb);
+	if (fd >= 0 && (fstat(fd, &st) || !S_ISREG(st.st_mode))) {
+		close(fd);
+		fd = -1;
+	}
+	return fd;
+}
+
+static int add(const struct target *t, struct objects *all, const char *line)
+{
+	unsigned long long start, end, offset, ino;
+	unsigned int dev_major, dev_minor;
+	struct target_object *o;
+	int path_at = 0, fd;
+	char perms[5], span[64];
+
+	if (sscanf(line, "%llx-%llx %4s %llx %x:%x %llu %n", &start, &end, perms, &offset,
+		   &dev_major, &dev_minor, &ino, &path_at) != 7 ||
+	    perms[2] != 'x' || !ino || !path_at || line[path_at] != '/' ||
+	    is_known(t, all, makedev(dev_major, dev_minor), ino) || all->cnt >= MAX_OBJECTS)
+		return 0;
+	snprintf(span, sizeof(span), "%llx-%llx", start, end);
+	fd = open_object(t, span, line + path_at, ino);
+	if (fd < 0)
+		return 0; /* unmapped by now, or no file */
+	o = vec__push(all);
+	if (!o) {
+		close(fd);
+		return -ENOMEM;
+	}
+	o->fd = fd;
+	o->dev = makedev(dev_major, dev_minor);
+	o->ino = ino;
+	o->path = strdup(line + path_at);
+	if (!o->path || asprintf(&o->open_path, "/proc/self/fd/%d", fd) < 0) {
+		o->open_path = NULL;
+		return -ENOMEM;
+	}
+	return 0;
+}
+
+int target__open_objects(struct target *t)
+{
+	struct strbuf sb = STRBUF_INIT;
+	struct objects all = {};
+	char path[64], *line, *save;
+	int err;
+
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/maps", t->pid, t->proc_tid);
+	err = fs__read(path, &sb);
+	for (line = strtok_r(sb.s, "\n", &save); !err && line; line = strtok_r(NULL, "\n", &save))
+		err = add(t, &all, line);
+	strbuf__free(&sb);
+	target__close_objects(t);
+	t->objects = all.data;
+	t->object_cnt = all.cnt;
+	return err;
+}
+
+void target__close_objects(struct target *t)
+{
+	for (size_t i = 0; i < t->object_cnt; i++) {
+		close(t->objects[i].fd);
+		free(t->objects[i].path);
+		free(t->objects[i].open_path);
+	}
+	free(t->objects);
+	t->objects = NULL;
+	t->object_cnt = 0;
+}
