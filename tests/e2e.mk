@@ -33,6 +33,14 @@ $(FIX)/%: tests/fixtures/c/%.c tests/fixtures/c/fixture.h
 $(FIX)/clones: tests/fixtures/c/clones.cc tests/fixtures/c/fixture.h
 	$(call say,FIXTURE,$@)mkdir -p $(@D) && $(CXX) -D_GNU_SOURCE -O2 -Wall -o $@ $<
 
+# E11, E12: a program and its library
+FIX_BIN += $(FIX)/uses_versions
+$(FIX)/libversions.so: tests/fixtures/libs/versions.c tests/fixtures/libs/versions.map
+	$(call say,FIXTURE,$@)mkdir -p $(@D) && $(CC) -O2 -shared -fPIC -o $@ $< \
+		-Wl,--version-script=tests/fixtures/libs/versions.map -Wl,-soname,libversions.so
+$(FIX)/uses_versions: tests/fixtures/libs/uses_versions.c tests/fixtures/c/fixture.h $(FIX)/libversions.so
+	$(call say,FIXTURE,$@)$(CC) $(FIX_CFLAGS) -o $@ $< $(FIX)/libversions.so -Wl,-rpath,'$$ORIGIN'
+
 # E1: one source, linked in all ways
 $(FIX)/calls-no-pie: FIX_LINK = -no-pie
 $(FIX)/calls-static-pie: FIX_LINK = -static-pie

@@ -9,7 +9,8 @@ UNIT_LIB ?= $(LIB_OBJ)
 ELF := $(O)/tests/elf
 ELF_SRC := tests/fixtures/elf
 ELF_FIXTURES := $(addprefix $(ELF)/,flow twins cxx cxx-cold stripped static static-pie no-pie high \
-	relr legacy/own_server v0/own_server debug/own_server)
+	relr legacy/own_server v0/own_server debug/own_server versions.so versions-stripped.so \
+	split split.debug split-other.debug split-no-id.debug)
 FUZZ_RUNS ?= 2000
 
 $(O)/tests/unit/%.o: tests/unit/%.c
@@ -57,6 +58,25 @@ $(ELF)/high: LINK = -Wl,-Ttext-segment=0x34fd200000
 $(ELF)/relr: LINK = -Wl,-z,pack-relative-relocs
 $(ELF)/static $(ELF)/static-pie $(ELF)/no-pie $(ELF)/high $(ELF)/relr: $(ELF_SRC)/twin_a.c $(ELF_SRC)/twin_b.c
 	$(elf) $(CC) -O2 $(LINK) -o $@ $^
+
+$(ELF)/versions.so: tests/fixtures/libs/versions.c tests/fixtures/libs/versions.map
+	$(elf) $(CC) -O2 -shared -fPIC -Wl,--version-script=$(word 2,$^) -Wl,-soname,libversions.so -o $@ $<
+$(ELF)/versions-stripped.so: $(ELF)/versions.so
+	$(elf) strip -s -o $@ $<
+
+# E4: a program whose symbols are elsewhere, and debug files that are not its own
+$(ELF)/split-full: $(ELF_SRC)/twin_a.c $(ELF_SRC)/twin_b.c
+	$(elf) $(CC) -O2 -g -Wl,--build-id -o $@ $^
+$(ELF)/split-other: $(ELF_SRC)/twin_a.c $(ELF_SRC)/twin_b.c
+	$(elf) $(CC) -O1 -g -Wl,--build-id -o $@ $^
+$(ELF)/split-no-id: $(ELF_SRC)/cxx.cc
+	$(elf) g++ -g -Wl,--build-id=none -o $@ $^
+$(ELF)/split%.debug: $(ELF)/split%
+	$(elf) objcopy --only-keep-debug $< $@
+$(ELF)/split.debug: $(ELF)/split-full
+	$(elf) objcopy --only-keep-debug $< $@
+$(ELF)/split: $(ELF)/split-full $(ELF)/split.debug
+	$(elf) strip -o $@ $< && objcopy --add-gnu-debuglink=$(ELF)/split.debug $@
 
 # the default of rustc 1.95 is the legacy scheme
 $(ELF)/v0/own_server: RUST = -C symbol-mangling-version=v0

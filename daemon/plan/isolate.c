@@ -38,7 +38,7 @@ struct verdict {
 /* For good: no user, no group, no capability, no way to get one. */
 static int drop_rights(void)
 {
-	struct rlimit memory = { MEMORY_LIMIT_BYTES, MEMORY_LIMIT_BYTES };
+	__attribute__((unused)) struct rlimit memory = { MEMORY_LIMIT_BYTES, MEMORY_LIMIT_BYTES };
 	struct rlimit none = { 0, 0 };
 
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || prctl(PR_SET_PDEATHSIG, SIGKILL) ||

@@ -52,6 +52,23 @@ static bool is_late(struct walk *w)
 	return w->late;
 }
 
+/* libdw up to 0.191 takes file 0 for none, which since DWARF 5 is the unit's own file. */
+static const char *first_file(Dwarf_Die *die)
+{
+	Dwarf_Attribute attr;
+	Dwarf_Files *files;
+	Dwarf_Word nr;
+	Dwarf_Die unit;
+	Dwarf_Half version;
+	size_t cnt;
+
+	if (!dwarf_attr_integrate(die, DW_AT_decl_file, &attr) || dwarf_formudata(&attr, &nr) ||
+	    nr || !dwarf_cu_die(attr.cu, &unit, &version, NULL, NULL, NULL, NULL, NULL) ||
+	    version < 5 || dwarf_getsrcfiles(&unit, &files, &cnt) || !cnt)
+		return NULL;
+	return dwarf_filesrc(files, 0, NULL, NULL);
+}
+
 static void function(struct walk *w, Dwarf_Die *die)
 {
 	Dwarf_Addr start;
@@ -64,7 +81,7 @@ static void function(struct walk *w, Dwarf_Die *die)
 	i = lower_bound(w, start);
 	if (i == w->cnt || w->lines[i].vaddr != start || w->lines[i].file)
 		return;
-	file = dwarf_decl_file(die);
+	file = dwarf_decl_file(die) ?: first_file(die);
 	if (!file || dwarf_decl_line(die, &line) || line <= 0)
 		return;
 	for (; i < w->cnt && w->lines[i].vaddr == start; i++) {

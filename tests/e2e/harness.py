@@ -63,25 +63,27 @@ class Target:
         self.process, self.pid = process, process.pid
 
     def breakpoints(self):
-        """Addresses where the executable's code in memory is not what its file says."""
+        """Addresses where code in memory is not what its file says: executable and libraries."""
         changed = []
         tid = next(t for t in os.listdir(f"/proc/{self.pid}/task") if is_alive(self.pid, t))
         base = f"/proc/{self.pid}/task/{tid}"
         exe = os.stat(f"{base}/exe")
-        with (
-            open(f"{base}/maps") as maps,
-            open(f"{base}/mem", "rb") as memory,
-            open(f"{base}/exe", "rb") as file,
-        ):
+        with open(f"{base}/maps") as maps, open(f"{base}/mem", "rb") as memory:
             for line in maps:
                 span, rights, offset, _, inode = line.split()[:5]
-                if "x" not in rights or int(inode) != exe.st_ino:
+                if "x" not in rights or inode == "0":
                     continue
+                path = f"/proc/{self.pid}/map_files/{span}"
+                if int(inode) == exe.st_ino:
+                    path = f"{base}/exe"
+                elif not os.path.lexists(path):
+                    continue  # no main thread: libraries are not probed then
                 lo, hi = (int(x, 16) for x in span.split("-"))
                 memory.seek(lo)
-                file.seek(int(offset, 16))
                 there = memory.read(hi - lo)
-                told = file.read(hi - lo).ljust(hi - lo, b"\0")
+                with open(path, "rb") as file:
+                    file.seek(int(offset, 16))
+                    told = file.read(hi - lo).ljust(hi - lo, b"\0")
                 if there != told:
                     changed += [lo + i for i in range(hi - lo) if there[i] != told[i]]
         return changed
