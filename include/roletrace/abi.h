@@ -113,7 +113,8 @@ struct rt_fn_stats {
 	rt_u64 clamped;	     /* calls where that was more than the duration */
 	rt_u64 hist_lost;    /* returned calls that found no bucket */
 	rt_u64 zero_cnt;     /* returned calls of 0 ns (after correction) */
-	rt_u64 misses; /* probe hits that were no event: conditional exits not taken, orphan exits */
+	rt_u64 misses; /* probe hits that were no event: conditional exits not taken, orphan exits
+			*/
 };
 
 /* What the daemon tells the programs about a function. */
