@@ -432,8 +432,9 @@ int collector__snapshot(struct collector *c, struct snapshot **out)
 	/* a process that has ended has no threads to look at: what was open is in the counters */
 	if (err == -ESRCH || (err && c->end != END_NOT))
 		err = 0;
-	err = err ?: fill_fns(c, s);
+	/* edges first: a call is booked before its edge, so none shows more than its callee */
 	err = err ?: fill_edges(c, s);
+	err = err ?: fill_fns(c, s);
 	err = err ?: fill_lost(c, s);
 	err = err ?: fill_skipped(c, s);
 	err = err ?: fill_shed(c, s);
