@@ -752,6 +752,15 @@ static void choose_entry(struct walk *w)
 		refuse(w, PLAN_UNPROBEABLE, first->vaddr);
 }
 
+static void note_first(struct walk *w)
+{
+	const struct insn *in = &w->insns.data[0];
+
+	w->out->first.vaddr = in->vaddr;
+	w->out->first.insn = in->emulated ? RT_INSN_EMULATED : RT_INSN_STEPPED;
+	w->out->first_usable = !in->refused;
+}
+
 static void analyse(struct walk *w, uint64_t size)
 {
 	uint64_t offset, last;
@@ -773,11 +782,17 @@ static void analyse(struct walk *w, uint64_t size)
 		refuse(w, PLAN_UNDECODABLE, w->sym->addr);
 		return;
 	}
+	note_first(w);
 	follow(w);
+	mark_targets(w);
+	if (w->visits.data[0].target) {
+		w->out->why = PLAN_OK; /* the weightier reason */
+		w->out->first_usable = false;
+		refuse(w, PLAN_ENTERED_MIDWAY, w->sym->addr);
+	}
 	if (w->out->why || w->oom)
 		return;
 	check_symbols(w, size, true);
-	mark_targets(w);
 	choose_entry(w);
 	check_unreached(w);
 }
