@@ -91,7 +91,7 @@ static enum plan_exit exit_of(const struct options *o)
 	}
 }
 
-static int make_plan(const struct options *o, int fd, const char *exe, struct plan **out)
+static int make_plan(const struct options *o, int fd, const char *exe, bool list, struct plan **out)
 {
 	struct plan_request req = {
 		.crates = o->crates.data,
@@ -103,6 +103,7 @@ static int make_plan(const struct options *o, int fd, const char *exe, struct pl
 		.profile = o->profile,
 		.exe_name = exe,
 		.exit = exit_of(o),
+		.want_inlined = list,
 	};
 	char *reason = NULL;
 	int err = plan__new_isolated(fd, &req, out, &reason);
@@ -244,7 +245,7 @@ static int prepare(struct run *r)
 			return say(CODE_FAILED, NULL, "out of memory");
 		r->plan->exit = PLAN_EXIT_SITES;
 	} else {
-		code = make_plan(o, r->target.exe_fd, r->target.exe, &r->plan);
+		code = make_plan(o, r->target.exe_fd, r->target.exe, false, &r->plan);
 		if (code)
 			return code;
 	}
@@ -482,7 +483,7 @@ int trace__list(const struct options *opts)
 			return CODE_FAILED;
 		}
 	}
-	code = make_plan(opts, fd, exe, &plan);
+	code = make_plan(opts, fd, exe, true, &plan);
 	if (!code)
 		plan__print(plan, stdout);
 	plan__free(plan);

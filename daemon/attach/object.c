@@ -175,8 +175,8 @@ void object__fn_stats(const struct object *obj, rt_u32 fn, struct rt_fn_stats *o
 		out->ended += s->ended;
 		out->tail_exits += s->tail_exits;
 		out->sum_ns += s->sum_ns;
-		out->total_ns += s->total_ns;
-		out->self_ns += s->self_ns;
+		out->nested_ns += s->nested_ns;
+		out->inner_ns += s->inner_ns;
 		out->corrected_ns += s->corrected_ns;
 		out->clamped += s->clamped;
 		out->hist_lost += s->hist_lost;

@@ -105,8 +105,8 @@ struct rt_fn_stats {
 	rt_u64 ended;	   /* in flight when the process exited or exec'd */
 	rt_u64 tail_exits; /* returned calls that left by a tail jump */
 	rt_u64 sum_ns;	   /* all returned calls */
-	rt_u64 total_ns;   /* outermost activations only */
-	rt_u64 self_ns;
+	rt_u64 nested_ns;  /* of it in calls made while the function was active already */
+	rt_u64 inner_ns;   /* of it in traced callees */
 	rt_u64 min_inv_ns; /* ~minimum, so that zero means none */
 	rt_u64 max_ns;
 	rt_u64 corrected_ns; /* taken off for the probes that ran inside */
