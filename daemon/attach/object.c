@@ -189,6 +189,17 @@ void object__fn_stats(const struct object *obj, rt_u32 fn, struct rt_fn_stats *o
 		out->calls += *(volatile rt_u64 *)&obj->stats[fn * obj->shards + i].calls;
 }
 
+void object__fn_hits(const struct object *obj, rt_u32 fn, rt_u64 *entries, rt_u64 *exits)
+{
+	*entries = *exits = 0;
+	for (rt_u32 i = 0; i < obj->shards; i++) {
+		const volatile struct rt_fn_stats *s = &obj->stats[fn * obj->shards + i];
+
+		*entries += s->calls;
+		*exits += s->returned + s->misses;
+	}
+}
+
 void object__fn_hist(const struct object *obj, rt_u32 fn, rt_u64 places[RT_HIST_BUCKETS])
 {
 	memset(places, 0, RT_HIST_BUCKETS * sizeof(*places));

@@ -18,7 +18,7 @@
 #include "base/vec.h"
 #include "functions.skel.h"
 
-#define VERIFY_INTERVAL_NS (5 * NS_PER_SEC)
+#define VERIFY_INTERVAL_NS (10 * NS_PER_SEC)
 
 struct tracer {
 	const struct plan *plan;

@@ -140,6 +140,7 @@ static int fill_fn(const struct collector *c, rt_u32 fn, struct snapshot *s, uin
 	const struct plan_fn *pf = &c->plan->fns[fn];
 	struct snapshot_fn *out = &s->fns[fn];
 	struct rt_fn_stats st;
+	uint64_t hits;
 
 	object__fn_stats(c->obj, fn, &st);
 	*out = (struct snapshot_fn){
@@ -177,10 +178,10 @@ static int fill_fn(const struct collector *c, rt_u32 fn, struct snapshot *s, uin
 		out->in_flight =
 			above_zero(out->calls, out->returned + out->unwound + out->untimed);
 	fill_prices(c, pf, out);
-	s->overhead.hits += st.calls + st.returned + st.misses;
+	*cost_ns += breaker__cost_ns(c->obj, c->plan, fn, &hits);
+	s->overhead.hits += hits;
 	s->overhead.corrected_ns += st.corrected_ns;
 	s->overhead.clamped += st.clamped;
-	*cost_ns += breaker__cost_ns(c->obj, pf, c->plan->exit, &st);
 	return fill_hist(c->obj, fn, &st, &out->hist);
 }
 
