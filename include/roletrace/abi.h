@@ -100,10 +100,10 @@ struct rt_stack {
 struct rt_fn_stats {
 	rt_u64 calls;
 	rt_u64 returned;
-	rt_u64 misses;	/* probe hits that were no event: conditional exits not taken, orphan exits
-	 rt_u64 unwound;	   /* ended without passing an exit: panic, longjmp, thread exit */
-	rt_u64 untimed; /* calls that got no frame, or whose frame was given up: see lost */
-	rt_u64 ended;	/* in flight when the process exited or exec'd */
+	rt_u64 misses;	   /* hits that were no event: a jump not taken, an exit without entry */
+	rt_u64 unwound;	   /* ended without passing an exit: panic, longjmp, thread exit */
+	rt_u64 untimed;	   /* calls that got no frame, or whose frame was given up: see lost */
+	rt_u64 ended;	   /* in flight when the process exited or exec'd */
 	rt_u64 tail_exits; /* returned calls that left by a tail jump */
 	rt_u64 sum_ns;	   /* all returned calls */
 	rt_u64 nested_ns;  /* of it in calls made while the function was active already */
