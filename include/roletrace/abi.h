@@ -114,7 +114,6 @@ struct rt_fn_stats {
 	rt_u64 clamped;	     /* calls where that was more than the duration */
 	rt_u64 hist_lost;    /* returned calls that found no bucket */
 	rt_u64 zero_cnt;     /* returned calls of 0 ns (after correction) */
-	* /
 };
 
 /* What the daemon tells the programs about a function. */
