@@ -185,6 +185,7 @@ static int measure(struct object *obj, bool uretprobes, rt_u64 pair_ns[], rt_u64
 	rt_u64 deadline;
 	struct board *board;
 	size_t cnt = 0;
+	rt_u32 tgid;
 	pid_t child, self = getpid();
 	int err = 0;
 
@@ -223,7 +224,10 @@ static int measure(struct object *obj, bool uretprobes, rt_u64 pair_ns[], rt_u64
 		err = -errno;
 		goto out;
 	}
-	skel->bss->target_tgid = (rt_u32)child;
+	err = object__kernel_tgid(obj, child, &tgid);
+	if (err)
+		goto out;
+	skel->bss->target_tgid = tgid;
 	skel->bss->batch_gen[BATCH] = 1;
 	skel->bss->gate = 1;
 	board->go = 1;

@@ -215,6 +215,32 @@ void object__fn_hist(const struct object *obj, rt_u32 fn, rt_u64 places[RT_HIST_
 	}
 }
 
+int object__kernel_tgid(const struct object *obj, int pid, rt_u32 *out)
+{
+	union bpf_iter_link_info info = { .task.pid = (rt_u32)pid };
+	LIBBPF_OPTS(bpf_iter_attach_opts, opts, .link_info = &info, .link_info_len = sizeof(info));
+	struct bpf_link *link;
+	int fd, err = 0;
+	char none[64];
+
+	link = bpf_program__attach_iter(obj->skel->progs.identify, &opts);
+	if (!link)
+		return -errno;
+	obj->skel->bss->found_tgid = 0;
+	fd = bpf_iter_create(bpf_link__fd(link));
+	if (fd < 0)
+		err = fd;
+	while (!err && read(fd, none, sizeof(none)) > 0)
+		;
+	if (fd >= 0)
+		close(fd);
+	bpf_link__destroy(link);
+	if (err)
+		return err;
+	*out = obj->skel->bss->found_tgid;
+	return *out ? 0 : -ESRCH;
+}
+
 void object__synchronize(void)
 {
 	/* a grace period of RCU on machines with more than one CPU; on one, a sleep lets others run

@@ -105,6 +105,7 @@ static int set_up(struct tracer *t, const struct tracer_opts *opts, char **reaso
 		.pid = t->target->leader_gone ? 0 : t->target->pid,
 		.programs = programs_for(uret, opts->empty),
 	};
+	rt_u32 tgid;
 	int err;
 
 	t->scratch = calloc(t->plan->fn_cnt + 1, sizeof(*t->scratch));
@@ -122,7 +123,11 @@ static int set_up(struct tracer *t, const struct tracer_opts *opts, char **reaso
 			return fail(reason, err, "cannot measure the price of a probe: %s",
 				    strerror(-err));
 	}
-	t->obj.skel->bss->target_tgid = (rt_u32)t->target->pid;
+	err = object__kernel_tgid(&t->obj, t->target->pid, &tgid);
+	if (err)
+		return fail(reason, err, "cannot find process %d: %s", t->target->pid,
+			    strerror(-err));
+	t->obj.skel->bss->target_tgid = tgid;
 	err = attach_life(t, reason);
 	if (err)
 		return err;
