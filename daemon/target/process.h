@@ -34,6 +34,9 @@ struct target {
 int target__open(int pid, struct target *t, char **reason);
 void target__close(struct target *t);
 
+/* When a process started, ticks since boot: with its pid it is that process for good. */
+int target__start_ticks(int pid, uint64_t *out);
+
 /* Whether the process still runs (a zombie does not). */
 bool target__alive(const struct target *t);
 
