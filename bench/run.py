@@ -7,8 +7,8 @@ usage: run.py BUILD_DIR [per-call|ready|daemon|idle]...
 Peers and subjects that are missing (bpftrace, a 46 MB role, a 170,000-symbol binary) are said and
 left out. Floor = empty programs on the same sites, by roletrace's own loader, in the same run.
 """
+import ctypes
 import glob
-import json
 import os
 import re
 import resource
@@ -23,14 +23,17 @@ import time
 
 BUILD = os.path.abspath(sys.argv[1] if len(sys.argv) > 1 else "build")
 ROLETRACE = os.path.join(BUILD, "roletrace")
+PEERS = os.environ.get("PEERS")  # a root folder by peers.sh
 TARGET = os.path.join(BUILD, "bench", "target")
 ROUNDS = 5
-CALLS = 20000
+CALLS = 5000
 
 
 class Target:
-    def __init__(self, path=TARGET):
-        self.p = subprocess.Popen([path], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    def __init__(self):
+        self.dir = tempfile.TemporaryDirectory(prefix="roletrace-bench-", dir="/tmp")
+        self.path = shutil.copy(TARGET, self.dir.name)  # where a peer in a chroot sees it too
+        self.p = subprocess.Popen([self.path], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         assert self.p.stdout.readline() == "ready\n"
 
     def ask(self, what, n):
@@ -44,16 +47,22 @@ class Target:
     def __exit__(self, *_):
         self.p.stdin.close()
         self.p.wait()
+        self.dir.cleanup()
 
 
 class Tracer:
-    """A tracer attached to pid, known ready when its output shows `ready`."""
+    """A tracer, ready when its output shows `ready` (None: after two seconds)."""
 
-    def __init__(self, args, ready, env=None):
+    def __init__(self, args, ready):
         self.begin = time.monotonic()
         self.p = subprocess.Popen(args, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                                  stderr=subprocess.STDOUT, env={**os.environ, **(env or {})})
+                                  stderr=subprocess.STDOUT)
         self.out = ""
+        if ready is None:
+            time.sleep(2)
+            if self.p.poll() is not None:
+                raise RuntimeError(f"{' '.join(args)} ended")
+            return
         deadline = time.monotonic() + 60
         while ready not in self.out:
             if not select.select([self.p.stdout], [], [], deadline - time.monotonic())[0]:
@@ -76,20 +85,45 @@ def roletrace(pid, *args):
                   "attached to")
 
 
+def in_peers(*argv):
+    return ["chroot", PEERS, *argv] if PEERS else list(argv)
+
+
 def bpftrace(target, fn):
-    script = (f"uprobe:{TARGET}:{fn} {{ @s[tid] = nsecs; }} "
-              f"uretprobe:{TARGET}:{fn} /@s[tid]/ {{ @h = hist(nsecs - @s[tid]); delete(@s[tid]); }} "
+    script = (f"uprobe:{target.path}:{fn} {{ @s[tid] = nsecs; }} "
+              f"uretprobe:{target.path}:{fn} /@s[tid]/ {{ @h = hist(nsecs - @s[tid]); delete(@s[tid]); }} "
               "BEGIN { printf(\"READY\\n\"); }")
-    return Tracer(["bpftrace", "-p", str(target.p.pid), "-e", script], "READY",
-                  {"BPFTRACE_STRLEN": "64"})
+    return Tracer(in_peers("bpftrace", "-p", str(target.p.pid), "-e", script), "READY")
 
 
-def traced(target, tracer, fn):
+def funclatency(target, fn):
+    return Tracer(in_peers("funclatency-libbpf", "-p", str(target.p.pid), f":{fn}"),
+                  None)  # what it prints stays in its buffer
+
+
+def peers():
+    found = []
+    for name, program, attach in (("bpftrace", "bpftrace", bpftrace),
+                                  ("funclatency", "funclatency-libbpf", funclatency)):
+        if subprocess.run(in_peers("which", program), capture_output=True).returncode == 0:
+            found.append((name, attach))
+        else:
+            print(f"\n{name} is not installed{' in ' + PEERS if PEERS else ''}: left out")
+    return found
+
+
+def time_traced(target, attach, fn):
+    """The least of some rounds: what disturbs a round only ever adds."""
+    tracer = attach(target, fn)
     time.sleep(0.3)
     target.ask(fn, 1000)
-    ns = statistics.median(target.ask(fn, CALLS) for _ in range(ROUNDS))
+    ns = min(target.ask(fn, CALLS) for _ in range(ROUNDS))
     tracer.stop()
     return ns
+
+
+def ours(mode, *args):
+    return lambda target, fn: roletrace(target.p.pid, "-f", fn, "--exit", mode, *args)
 
 
 def table(title, head, rows):
@@ -102,26 +136,32 @@ def table(title, head, rows):
 
 
 def per_call():
+    others = peers()
+    subjects = [(mode + suffix, ours(mode, *args)) for mode in ("uretprobe", "sites")
+                for suffix, args in ((" floor", ["--empty-programs"]), ("", []))]
+    subjects += others
     rows = []
-    has_bpftrace = shutil.which("bpftrace")
     with Target() as t:
         for fn in ("bench_push", "bench_mov", "bench_nop"):
-            bare = statistics.median(t.ask(fn, 1000000) for _ in range(ROUNDS))
-            bt = traced(t, bpftrace(t, fn), fn) if has_bpftrace else None
+            bare = min(t.ask(fn, 1000000) for _ in range(ROUNDS))
+            ns = {}
+            for _ in range(ROUNDS):  # in turn, so that the machine's moods hit all alike
+                for name, attach in subjects:
+                    ns.setdefault(name, []).append(time_traced(t, attach, fn))
+            ns = {name: statistics.median(v) for name, v in ns.items()}
             for mode in ("uretprobe", "sites"):
-                floor = traced(t, roletrace(t.p.pid, "-f", fn, "--exit", mode, "--empty-programs"), fn)
-                ours = traced(t, roletrace(t.p.pid, "-f", fn, "--exit", mode), fn)
-                above = ours - floor
-                peer_floor = floor if mode == "uretprobe" else None
-                rows.append([fn, mode, f"{bare:.1f}", f"{floor:.0f}", f"{ours:.0f}", f"{above:.0f}",
-                             f"{ours / floor:.2f}",
-                             f"{bt:.0f}" if bt else "-",
-                             f"{above / (bt - peer_floor):.2f}" if bt and peer_floor else "-"])
-    table("One traced call, ns (median of 5 × 20,000 calls)",
-          ["function", "--exit", "untraced", "floor", "roletrace", "above floor", "× floor",
-           "bpftrace hist", "above floor ÷ bpftrace's"], rows)
-    if not has_bpftrace:
-        print("\nbpftrace is not installed: left out")
+                floor, full = ns[mode + " floor"], ns[mode]
+                row = [fn, mode, f"{bare:.1f}", f"{floor:.0f}", f"{full:.0f}", f"{full - floor:.0f}",
+                       f"{full / floor:.2f}"]
+                for name, _ in others:
+                    row += [f"{ns[name]:.0f}", f"{(full - floor) / (ns[name] - floor):.2f}"
+                            if mode == "uretprobe" else "-"]
+                rows.append(row)
+    head = ["function", "--exit", "untraced", "floor", "roletrace", "above floor", "× floor"]
+    for name, _ in others:
+        head += [name, f"above floor ÷ {name}'s"]
+    table(f"One traced call, ns (medians of {ROUNDS} attachments, each the least of {ROUNDS} × {CALLS} calls)",
+          head, rows)
 
 
 def role_binary():
@@ -136,17 +176,13 @@ def big_binary():
     return sorted(found)[0] if found else None
 
 
-def stopped_process(path, *args):
-    """A process of that executable, stopped right after exec: enough to attach to."""
-    p = subprocess.Popen(["sh", "-c", 'kill -STOP $$; exec "$0" "$@"', path, *args],
-                         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    return p
-
-
-def sleeper(path, *args):
-    """Runs `path` blocked on a terminal-less read: the process exists while its input stays open."""
-    return subprocess.Popen([path, *args], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL,
-                            stderr=subprocess.DEVNULL)
+def held(path):
+    """A process of that executable, held by ptrace right behind its exec."""
+    libc = ctypes.CDLL(None)
+    traceme = 0
+    return subprocess.Popen([path], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                            stderr=subprocess.DEVNULL,
+                            preexec_fn=lambda: libc.ptrace(traceme, 0, 0, 0))
 
 
 def ready():
@@ -154,18 +190,16 @@ def ready():
     subjects = []
     role = role_binary()
     if role:
-        subjects.append(("translator_sv2", [role, "-c", "/dev/stdin"], []))
+        subjects.append(("translator_sv2", role, []))
+    else:
+        print("\ntranslator_sv2 is not built (make check-roles): left out")
     big = big_binary()
     if big:
-        wait = [big, "metadata", "--manifest-path", "/dev/stdin"]
-        subjects.append(("cargo", wait, []))
-        subjects.append(("cargo, 5,000 probes", wait, ["-f", "cargo::*", "-f", "<cargo::*"]))
-    for name, cmd, args in subjects:
-        p = sleeper(cmd[0], *cmd[1:])
-        time.sleep(0.5)
-        if p.poll() is not None:
-            print(f"\n{name}: does not stay alive on an open input, left out")
-            continue
+        subjects.append(("cargo", big, []))
+        subjects.append(("cargo, 5,000 functions", big,
+                         ["-f", "<*", "--exclude", "<a*", "--exclude", "<core*"]))
+    for name, path, args in subjects:
+        p = held(path)
         for sig in (signal.SIGINT, signal.SIGKILL):
             tr = roletrace(p.pid, *args)
             said = re.search(r"(\d+) functions, (\d+) probes, (\d+) ms", tr.out)
@@ -188,17 +222,20 @@ def cpu_and_rss(pid):
 
 
 def daemon():
+    rows = []
     with Target() as t, tempfile.TemporaryDirectory() as d:
-        tr = Tracer([ROLETRACE, "--pid", str(t.p.pid), "-f", "idle_*", "-i", "1", "-o",
-                     f"json:{d}/out.json"], "attached to")
-        time.sleep(1)
-        cpu0, rss0 = cpu_and_rss(tr.p.pid)
-        time.sleep(20)
-        cpu1, rss1 = cpu_and_rss(tr.p.pid)
-        tr.stop()
-    table("The daemon, polling and writing 1,000 functions at 1 Hz",
-          ["CPU", "RSS after 1 s", "RSS after 21 s"],
-          [[f"{(cpu1 - cpu0) / 20 * 100:.2f} %", f"{rss0 / 1e6:.1f} MB", f"{rss1 / 1e6:.1f} MB"]])
+        for what, args in (("polling at 1 Hz, file each 10 s (the defaults)", []),
+                           ("file each second", ["-i", "1"])):
+            tr = Tracer([ROLETRACE, "--pid", str(t.p.pid), "-f", "idle_*", "-o", f"json:{d}/out.json",
+                         *args], "attached to")
+            time.sleep(1)
+            cpu0, rss0 = cpu_and_rss(tr.p.pid)
+            time.sleep(30)
+            cpu1, rss1 = cpu_and_rss(tr.p.pid)
+            tr.stop()
+            rows.append([what, f"{(cpu1 - cpu0) / 30 * 100:.2f} %", f"{rss0 / 1e6:.1f} MB",
+                         f"{rss1 / 1e6:.1f} MB"])
+    table("The daemon, 1,000 functions probed", ["", "CPU", "RSS after 1 s", "RSS after 31 s"], rows)
 
 
 def idle():

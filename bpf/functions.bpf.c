@@ -146,6 +146,17 @@ int BPF_PROG(process_exec, struct task_struct *p)
 	return 0;
 }
 
+/* What the kernel calls the process that the iterator was made for (pids differ by namespace). */
+SEC("iter/task")
+int identify(struct bpf_iter__task *ctx)
+{
+	struct task_struct *t = ctx->task;
+
+	if (t)
+		found_tgid = t->tgid;
+	return 0;
+}
+
 /* Hands out the open frames of each thread: a header, then the frames. */
 SEC("iter/task")
 int settle(struct bpf_iter__task *ctx)

@@ -327,7 +327,7 @@ static __always_inline void book_returned(struct rt_stack *s, rt_u32 i, rt_u64 d
 	if (f->flags & RT_FRAME_NESTED)
 		flags |= BOOK_NESTED;
 	dt -= inside;
-	book_call(fn, dt, dt - (f->child_ns < dt ? f->child_ns : dt), inside, flags);
+	book_call(fn, dt, f->child_ns < dt ? f->child_ns : dt, inside, flags);
 	if (above) {
 		caller = frame_at(s, above - 1);
 		caller->cost_ns += f->cost_ns + pair_cost;

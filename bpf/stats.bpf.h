@@ -115,7 +115,7 @@ __noinline int edge_add(rt_u32 caller, rt_u32 callee, rt_u64 ns)
 #define BOOK_CLAMPED 4u
 
 /* A call of fn returned after dt (corrected by taken_off). */
-__noinline int book_call(rt_u32 fn, rt_u64 dt, rt_u64 self_ns, rt_u64 taken_off, rt_u32 flags)
+__noinline int book_call(rt_u32 fn, rt_u64 dt, rt_u64 inner_ns, rt_u64 taken_off, rt_u32 flags)
 {
 	struct rt_fn_stats *st = stats_of(fn);
 
@@ -123,9 +123,10 @@ __noinline int book_call(rt_u32 fn, rt_u64 dt, rt_u64 self_ns, rt_u64 taken_off,
 		return 0;
 	add(&st->returned, 1);
 	add(&st->sum_ns, dt);
-	add(&st->self_ns, self_ns);
-	if (!(flags & BOOK_NESTED))
-		add(&st->total_ns, dt);
+	if (inner_ns)
+		add(&st->inner_ns, inner_ns);
+	if (flags & BOOK_NESTED)
+		add(&st->nested_ns, dt);
 	if (taken_off)
 		add(&st->corrected_ns, taken_off);
 	if (flags & BOOK_CLAMPED)

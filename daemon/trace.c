@@ -100,10 +100,11 @@ static bool names_library(const struct options *o)
 	return false;
 }
 
-static int make_plan(const struct options *o, const struct plan_input *in, struct plan **out);
+static int make_plan(const struct options *o, const struct plan_input *in, bool list,
+		     struct plan **out);
 
 /* Of a process: its executable, and when they are asked for, its libraries. */
-static int plan_target(const struct options *o, struct target *t, struct plan **out)
+static int plan_target(const struct options *o, struct target *t, bool list, struct plan **out)
 {
 	struct plan_input in = { .debug_file = o->debug_file };
 	struct plan_source *sources;
@@ -123,7 +124,7 @@ static int plan_target(const struct options *o, struct target *t, struct plan **
 	in.sources = sources;
 	in.source_cnt = t->object_cnt + 1;
 	in.root = root;
-	code = make_plan(o, &in, out);
+	code = make_plan(o, &in, list, out);
 	free(sources);
 	return code;
 }
@@ -134,7 +135,8 @@ static void say_notes(const struct plan *plan)
 		log_info("%s", plan->notes[i]);
 }
 
-static int make_plan(const struct options *o, const struct plan_input *in, struct plan **out)
+static int make_plan(const struct options *o, const struct plan_input *in, bool list,
+		     struct plan **out)
 {
 	struct plan_request req = {
 		.crates = o->crates.data,
@@ -146,6 +148,7 @@ static int make_plan(const struct options *o, const struct plan_input *in, struc
 		.profile = o->profile,
 		.exe_name = in->sources[0].path,
 		.exit = exit_of(o),
+		.want_inlined = list,
 	};
 	char *reason = NULL;
 	int err = plan__new_isolated(in, &req, out, &reason);
@@ -287,7 +290,7 @@ static int prepare(struct run *r)
 			return say(CODE_FAILED, NULL, "out of memory");
 		r->plan->exit = PLAN_EXIT_SITES;
 	} else {
-		code = plan_target(o, &r->target, &r->plan);
+		code = plan_target(o, &r->target, false, &r->plan);
 		if (code)
 			return code;
 	}
@@ -516,7 +519,7 @@ static int plan_file(const struct options *o, struct plan **out)
 	if (exe.fd < 0)
 		log_error("cannot open '%s': %s", o->exe, strerror(errno));
 	else
-		code = make_plan(o, &in, out);
+		code = make_plan(o, &in, true, out);
 	if (exe.fd >= 0)
 		close(exe.fd);
 	free(path);
@@ -534,7 +537,7 @@ int trace__list(const struct options *opts)
 		err = target__open(opts->pid, &target, &reason);
 		if (err)
 			return say(code_of(err), reason, strerror(-err));
-		code = plan_target(opts, &target, &plan);
+		code = plan_target(opts, &target, true, &plan);
 		target__close(&target);
 	} else {
 		code = plan_file(opts, &plan);

@@ -49,13 +49,17 @@ void breaker__free(struct breaker *b)
 	free(b);
 }
 
-uint64_t breaker__cost_ns(const struct object *obj, const struct plan_fn *fn, enum plan_exit exit,
-			  const struct rt_fn_stats *st)
+uint64_t breaker__cost_ns(const struct object *obj, const struct plan *plan, rt_u32 fn,
+			  uint64_t *hits)
 {
 	volatile struct rt_prices *p = &obj->skel->bss->prices;
-	uint64_t exit_ns = exit == PLAN_EXIT_URETPROBE ? p->uret_ns : p->exit_ns[fn->exit_insn];
+	const struct plan_fn *pf = &plan->fns[fn];
+	uint64_t entries, exits, exit_ns;
 
-	return st->calls * p->entry_ns[fn->entry_insn] + (st->returned + st->misses) * exit_ns;
+	exit_ns = plan->exit == PLAN_EXIT_URETPROBE ? p->uret_ns : p->exit_ns[pf->exit_insn];
+	object__fn_hits(obj, fn, &entries, &exits);
+	*hits = entries + exits;
+	return entries * p->entry_ns[pf->entry_insn] + exits * exit_ns;
 }
 
 static int dearest_first(const void *a, const void *b, void *arg)
@@ -73,11 +77,8 @@ size_t breaker__look(struct breaker *b, const struct object *obj, uint64_t now_n
 
 	for (rt_u32 fn = 0; fn < cnt; fn++) {
 		struct cost *c = &b->costs[fn];
-		struct rt_fn_stats st;
-		uint64_t total;
+		uint64_t hits, total = breaker__cost_ns(obj, b->plan, fn, &hits);
 
-		object__fn_stats(obj, fn, &st);
-		total = breaker__cost_ns(obj, &b->plan->fns[fn], b->plan->exit, &st);
 		c->recent_ns = c->shed ? 0 : total - c->total_ns;
 		c->total_ns = total;
 		spent += c->recent_ns;

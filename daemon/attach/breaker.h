@@ -23,8 +23,8 @@ void breaker__free(struct breaker *b);
 /* Looks at the counters. Returns how many function ids it put into fns (room for all). */
 size_t breaker__look(struct breaker *b, const struct object *obj, uint64_t now_ns, rt_u32 *fns);
 
-/* What the hits of a function's counters cost its process, ns. */
-uint64_t breaker__cost_ns(const struct object *obj, const struct plan_fn *fn, enum plan_exit exit,
-			  const struct rt_fn_stats *st);
+/* What a function's hits so far have cost its process, ns; and how many they are. */
+uint64_t breaker__cost_ns(const struct object *obj, const struct plan *plan, rt_u32 fn,
+			  uint64_t *hits);
 
 #endif

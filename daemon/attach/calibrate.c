@@ -25,7 +25,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "attach/links.h"
+#include "attach/closer.h"
 #include "base/clock.h"
 #include "base/fs.h"
 #include "base/log.h"
@@ -175,7 +175,8 @@ static rt_u64 recorded_median(const struct object *obj, rt_u32 fn)
 }
 
 /* One round of all four functions, with exits at sites or by return probes. */
-static int measure(struct object *obj, bool uretprobes, rt_u64 pair_ns[], rt_u64 floor_ns[])
+static int measure(struct object *obj, bool uretprobes, rt_u64 pair_ns[], rt_u64 floor_ns[],
+		   struct closer *to)
 {
 	unsigned long offsets[2 * OBJECT_CALIBRATION_FNS];
 	__u64 cookies[2 * OBJECT_CALIBRATION_FNS];
@@ -184,6 +185,7 @@ static int measure(struct object *obj, bool uretprobes, rt_u64 pair_ns[], rt_u64
 	rt_u64 deadline;
 	struct board *board;
 	size_t cnt = 0;
+	rt_u32 tgid;
 	pid_t child, self = getpid();
 	int err = 0;
 
@@ -222,7 +224,10 @@ static int measure(struct object *obj, bool uretprobes, rt_u64 pair_ns[], rt_u64
 		err = -errno;
 		goto out;
 	}
-	skel->bss->target_tgid = (rt_u32)child;
+	err = object__kernel_tgid(obj, child, &tgid);
+	if (err)
+		goto out;
+	skel->bss->target_tgid = tgid;
 	skel->bss->batch_gen[BATCH] = 1;
 	skel->bss->gate = 1;
 	board->go = 1;
@@ -241,8 +246,8 @@ out:
 		kill(child, SIGKILL);
 		waitpid(child, NULL, 0);
 	}
-	bpf_link__destroy(ret);
-	bpf_link__destroy(link);
+	closer__add(to, ret);
+	closer__add(to, link);
 	skel->bss->batch_gen[BATCH] = 0;
 	skel->bss->target_tgid = 0;
 	munmap(board, sizeof(*board));
@@ -255,11 +260,11 @@ static rt_u64 minus(rt_u64 a, rt_u64 b)
 	return a > b ? a - b : 0;
 }
 
-int calibrate__run(struct object *obj, bool uretprobes)
+int calibrate__run(struct object *obj, bool uretprobes, struct closer *to)
 {
 	volatile struct rt_prices *p = &obj->skel->bss->prices;
 	rt_u64 pair[OBJECT_CALIBRATION_FNS], floor[OBJECT_CALIBRATION_FNS];
-	int err = measure(obj, false, pair, floor);
+	int err = measure(obj, false, pair, floor, to);
 
 	if (err)
 		return err;
@@ -269,7 +274,7 @@ int calibrate__run(struct object *obj, bool uretprobes)
 	for (rt_u32 f = 0; f < OBJECT_CALIBRATION_FNS; f++)
 		p->floor_ns[fns[f].entry_insn][fns[f].exit_insn] = floor[f];
 	if (uretprobes) {
-		err = measure(obj, true, pair, floor);
+		err = measure(obj, true, pair, floor, to);
 		if (err)
 			return err;
 		p->uret_ns = minus(pair[1], p->entry_ns[RT_INSN_EMULATED]);

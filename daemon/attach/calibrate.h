@@ -11,7 +11,12 @@
 
 #include "attach/object.h"
 
-/* uretprobes: measure return probes too. Leaves the prices in the object, and all counters zero. */
-int calibrate__run(struct object *obj, bool uretprobes);
+struct closer;
+
+/*
+ * uretprobes: measure return probes too. Leaves the prices in the object, and all counters zero.
+ * The links it used (on a process that is gone) are left to the closer.
+ */
+int calibrate__run(struct object *obj, bool uretprobes, struct closer *to);
 
 #endif

@@ -4,6 +4,7 @@
 #include <bpf/bpf.h>
 #include <errno.h>
 #include <linux/bpf.h>
+#include <linux/btf.h>
 #include <linux/capability.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -135,17 +136,30 @@ static void probe_bpf(struct features *fs)
 	close(prog);
 }
 
+static void probe_btf(struct features *fs)
+{
+	unsigned short magic = 0;
+	FILE *f = fopen(BTF_PATH, "re");
+
+	if (!f) {
+		found(fs, FEATURE_BTF, false, BTF_PATH ": %s (CONFIG_DEBUG_INFO_BTF)",
+		      strerror(errno));
+		return;
+	}
+	if (fread(&magic, sizeof(magic), 1, f) == 1 && magic == BTF_MAGIC)
+		found(fs, FEATURE_BTF, true, BTF_PATH);
+	else
+		found(fs, FEATURE_BTF, false, BTF_PATH ": cannot be read as BTF (hidden?)");
+	fclose(f);
+}
+
 void features__probe(struct features *out)
 {
 	memset(out, 0, sizeof(*out));
 	probe_kernel(out);
 	probe_caps(out);
 	probe_lockdown(out);
-	if (access(BTF_PATH, R_OK))
-		found(out, FEATURE_BTF, false, BTF_PATH ": %s (CONFIG_DEBUG_INFO_BTF)",
-		      strerror(errno));
-	else
-		found(out, FEATURE_BTF, true, BTF_PATH);
+	probe_btf(out);
 	probe_bpf(out);
 	if (access("/proc/self/exe", R_OK))
 		found(out, FEATURE_PROC, false, "not mounted");

@@ -4,30 +4,26 @@
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 #include <errno.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "attach/closer.h"
 #include "base/log.h"
-#include "base/vec.h"
 #include "functions.skel.h"
 
 /*
  * Functions go into this many batches, and one more for each further file they are in; one is kept
  * for the catch sites.
  */
-#define FN_SHARE 16u
+#define FN_SHARE 8u
 #define FN_BATCHES (RT_MAX_BATCHES - 1)
-#define MIN_BATCH_FNS 64u
+#define MIN_BATCH_FNS 128u
 #define CATCH_BATCH FN_BATCHES
-#define CLOSERS 16
-
-typedef VEC(struct bpf_link *) link_vec;
 
 /* Functions [first, end) of the plan and their sites [site_first, site_end). */
 struct batch {
 	rt_u32 first, end;
-	link_vec links;
+	struct closer links;
 	rt_u8 gen;
 };
 
@@ -45,56 +41,6 @@ struct links {
 	unsigned long *offsets;
 	__u64 *cookies;
 };
-
-/* ---- closing side by side ---- */
-
-struct closing {
-	struct bpf_link **links;
-	size_t cnt, next;
-};
-
-static void *close_some(void *arg)
-{
-	struct closing *c = arg;
-	size_t i;
-
-	while ((i = __atomic_fetch_add(&c->next, 1, __ATOMIC_RELAXED)) < c->cnt)
-		bpf_link__destroy(c->links[i]);
-	return NULL;
-}
-
-static void close_links(link_vec *v)
-{
-	struct closing c = { .links = v->data, .cnt = v->cnt };
-	pthread_t threads[CLOSERS];
-	size_t n = 0;
-
-	while (n < CLOSERS && n + 1 < v->cnt &&
-	       pthread_create(&threads[n], NULL, close_some, &c) == 0)
-		n++;
-	close_some(&c);
-	while (n)
-		pthread_join(threads[--n], NULL);
-	vec__free(v);
-}
-
-/* All or, out of memory, nothing. */
-static bool append_all(link_vec *to, link_vec *from)
-{
-	struct bpf_link **data;
-
-	if (from->cnt) {
-		data = realloc(to->data, (to->cnt + from->cnt) * sizeof(*data));
-		if (!data)
-			return false;
-		memcpy(data + to->cnt, from->data, from->cnt * sizeof(*data));
-		to->data = data;
-		to->cnt += from->cnt;
-		to->cap = to->cnt;
-	}
-	vec__free(from);
-	return true;
-}
 
 /* ---- one link ---- */
 
@@ -123,26 +69,21 @@ static size_t gather(struct links *l, rt_u32 first, rt_u32 end, rt_u32 batch, rt
 }
 
 static int attach_program(struct links *l, struct bpf_program *prog, rt_u32 object, size_t cnt,
-			  bool retprobe, link_vec *out)
+			  bool retprobe, struct closer *out)
 {
 	LIBBPF_OPTS(bpf_uprobe_multi_opts, opts, .offsets = l->offsets, .cookies = l->cookies,
 		    .cnt = cnt, .retprobe = retprobe);
-	struct bpf_link *link, **slot;
+	struct bpf_link *link;
 
 	link = bpf_program__attach_uprobe_multi(prog, l->pid ? l->pid : -1, l->paths[object], NULL,
 						&opts);
 	if (!link)
 		return -errno;
-	slot = vec__push(out);
-	if (!slot) {
-		bpf_link__destroy(link);
-		return -ENOMEM;
-	}
-	*slot = link;
+	closer__add(out, link);
 	return 0;
 }
 
-static int attach_gathered(struct links *l, rt_u32 object, size_t cnt, link_vec *out)
+static int attach_gathered(struct links *l, rt_u32 object, size_t cnt, struct closer *out)
 {
 	struct functions_bpf *skel = l->obj->skel;
 	int err;
@@ -171,7 +112,7 @@ static bool is_hopeless(int err)
 
 /* Attaches the functions [first, end); refused ones are marked and left out. */
 static int attach_range(struct links *l, rt_u32 first, rt_u32 end, rt_u32 batch, rt_u8 gen,
-			link_vec *out)
+			struct closer *out)
 {
 	size_t cnt = gather(l, first, end, batch, gen), before = out->cnt;
 	rt_u32 mid = first + (end - first) / 2;
@@ -196,7 +137,7 @@ static int attach_range(struct links *l, rt_u32 first, rt_u32 end, rt_u32 batch,
 }
 
 /* The catch sites of one file. */
-static int attach_catches_of(struct links *l, rt_u32 object, rt_u8 gen, link_vec *out)
+static int attach_catches_of(struct links *l, rt_u32 object, rt_u8 gen, struct closer *out)
 {
 	size_t n = 0;
 	int err;
@@ -222,7 +163,7 @@ static int attach_catches_of(struct links *l, rt_u32 object, rt_u8 gen, link_vec
 	return err;
 }
 
-static int attach_catches(struct links *l, rt_u8 gen, link_vec *out)
+static int attach_catches(struct links *l, rt_u8 gen, struct closer *out)
 {
 	int err = 0;
 
@@ -232,23 +173,22 @@ static int attach_catches(struct links *l, rt_u8 gen, link_vec *out)
 }
 
 /* New links under a new generation, then the switch, then the old ones go. */
-static int renew(struct links *l, rt_u32 number, link_vec *old)
+static int renew(struct links *l, rt_u32 number, struct closer *old)
 {
 	struct batch *b = &l->batches[number];
 	rt_u8 gen = b->gen == 255 ? 1 : b->gen + 1;
-	link_vec links = {};
+	struct closer links = {};
 	int err;
 
 	err = number == CATCH_BATCH ? attach_catches(l, gen, &links)
 				    : attach_range(l, b->first, b->end, number, gen, &links);
 	if (err) {
-		close_links(&links);
+		closer__run(&links);
 		return err;
 	}
 	l->obj->skel->bss->batch_gen[number] = gen;
 	b->gen = gen;
-	if (!append_all(old, &b->links))
-		close_links(&b->links);
+	closer__move(old, &b->links);
 	b->links = links;
 	return 0;
 }
@@ -297,7 +237,7 @@ int links__attach(struct object *obj, const struct plan *plan, const struct link
 		  struct links **out)
 {
 	struct links *l = calloc(1, sizeof(*l));
-	link_vec old = {};
+	struct closer old = {};
 	int err;
 
 	if (!l)
@@ -320,7 +260,8 @@ int links__attach(struct object *obj, const struct plan *plan, const struct link
 	*out = l;
 	return 0;
 fail:
-	links__free(l);
+	links__free(l, &old);
+	closer__run(&old);
 	return err;
 }
 
@@ -341,7 +282,7 @@ size_t links__site_cnt(const struct links *l)
 
 int links__shed(struct links *l, const rt_u32 *fns, size_t cnt)
 {
-	link_vec old = {};
+	struct closer old = {};
 	int err = 0;
 
 	for (size_t i = 0; i < cnt; i++) {
@@ -356,31 +297,27 @@ int links__shed(struct links *l, const rt_u32 *fns, size_t cnt)
 			break;
 		}
 	}
-	close_links(&old);
+	closer__run(&old);
 	return err;
 }
 
 int links__rearm(struct links *l)
 {
-	link_vec old = {};
+	struct closer old = {};
 	int err = renew(l, CATCH_BATCH, &old);
 
 	for (rt_u32 b = 0; b < l->batch_cnt && !err; b++)
 		err = renew(l, b, &old);
-	close_links(&old);
+	closer__run(&old);
 	return err;
 }
 
-void links__free(struct links *l)
+void links__free(struct links *l, struct closer *to)
 {
-	link_vec all = {};
-
 	if (!l)
 		return;
 	for (size_t b = 0; b <= FN_BATCHES; b++)
-		if (!append_all(&all, &l->batches[b].links))
-			close_links(&l->batches[b].links);
-	close_links(&all);
+		closer__move(to, &l->batches[b].links);
 	free(l->site_first);
 	free(l->shed);
 	free(l->refused);

@@ -5,8 +5,6 @@
  * link (more when the kernel refuses a site: then the batch is halved until the culprit stands
  * alone and is named). A batch is changed without losing an event: the new links come first, the
  * batch's generation is switched, the old links go.
- *
- * Closing a link costs tens of ms, whatever its size: they are closed side by side.
  */
 #ifndef ATTACH_LINKS_H
 #define ATTACH_LINKS_H
@@ -17,6 +15,7 @@
 #include "attach/object.h"
 #include "plan/plan.h"
 
+struct closer;
 struct links;
 
 /* Which programs sit on the sites; the empty ones are the floor of the benchmarks. */
@@ -43,7 +42,7 @@ int links__shed(struct links *l, const rt_u32 *fns, size_t cnt);
 /* Attaches everything anew, e.g. after a debugger wrote over breakpoints. */
 int links__rearm(struct links *l);
 
-/* Detaches all. */
-void links__free(struct links *l);
+/* Frees it; the open links go to the closer. */
+void links__free(struct links *l, struct closer *to);
 
 #endif

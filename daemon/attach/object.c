@@ -175,8 +175,8 @@ void object__fn_stats(const struct object *obj, rt_u32 fn, struct rt_fn_stats *o
 		out->ended += s->ended;
 		out->tail_exits += s->tail_exits;
 		out->sum_ns += s->sum_ns;
-		out->total_ns += s->total_ns;
-		out->self_ns += s->self_ns;
+		out->nested_ns += s->nested_ns;
+		out->inner_ns += s->inner_ns;
 		out->corrected_ns += s->corrected_ns;
 		out->clamped += s->clamped;
 		out->hist_lost += s->hist_lost;
@@ -187,6 +187,17 @@ void object__fn_stats(const struct object *obj, rt_u32 fn, struct rt_fn_stats *o
 	}
 	for (rt_u32 i = 0; i < obj->shards; i++)
 		out->calls += *(volatile rt_u64 *)&obj->stats[fn * obj->shards + i].calls;
+}
+
+void object__fn_hits(const struct object *obj, rt_u32 fn, rt_u64 *entries, rt_u64 *exits)
+{
+	*entries = *exits = 0;
+	for (rt_u32 i = 0; i < obj->shards; i++) {
+		const volatile struct rt_fn_stats *s = &obj->stats[fn * obj->shards + i];
+
+		*entries += s->calls;
+		*exits += s->returned + s->misses;
+	}
 }
 
 void object__fn_hist(const struct object *obj, rt_u32 fn, rt_u64 places[RT_HIST_BUCKETS])
@@ -202,6 +213,32 @@ void object__fn_hist(const struct object *obj, rt_u32 fn, rt_u64 places[RT_HIST_
 				places[c * RT_HIST_CHUNK + b] +=
 					obj->hist_pool[chunk * obj->shards + i].count[b];
 	}
+}
+
+int object__kernel_tgid(const struct object *obj, int pid, rt_u32 *out)
+{
+	union bpf_iter_link_info info = { .task.pid = (rt_u32)pid };
+	LIBBPF_OPTS(bpf_iter_attach_opts, opts, .link_info = &info, .link_info_len = sizeof(info));
+	struct bpf_link *link;
+	int fd, err = 0;
+	char none[64];
+
+	link = bpf_program__attach_iter(obj->skel->progs.identify, &opts);
+	if (!link)
+		return -errno;
+	obj->skel->bss->found_tgid = 0;
+	fd = bpf_iter_create(bpf_link__fd(link));
+	if (fd < 0)
+		err = fd;
+	while (!err && read(fd, none, sizeof(none)) > 0)
+		;
+	if (fd >= 0)
+		close(fd);
+	bpf_link__destroy(link);
+	if (err)
+		return err;
+	*out = obj->skel->bss->found_tgid;
+	return *out ? 0 : -ESRCH;
 }
 
 void object__synchronize(void)

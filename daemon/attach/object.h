@@ -41,8 +41,17 @@ void object__reset(struct object *obj);
 /* Sum of a function's counters over the shards (minimum and maximum are merged as such). */
 void object__fn_stats(const struct object *obj, rt_u32 fn, struct rt_fn_stats *out);
 
+/* Only how often its probes fired: entries, and exits with all that was no event. */
+void object__fn_hits(const struct object *obj, rt_u32 fn, rt_u64 *entries, rt_u64 *exits);
+
 /* The function's buckets, all RT_HIST_BUCKETS places, added over the shards. */
 void object__fn_hist(const struct object *obj, rt_u32 fn, rt_u64 places[RT_HIST_BUCKETS]);
+
+/*
+ * The id that the kernel's own, outermost pid namespace has for a process: what the programs
+ * compare with. 0 or -errno.
+ */
+int object__kernel_tgid(const struct object *obj, int pid, rt_u32 *out);
 
 /* Waits until no program that read the gate before this call is still running. */
 void object__synchronize(void);

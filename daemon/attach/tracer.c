@@ -10,6 +10,7 @@
 
 #include "attach/breaker.h"
 #include "attach/calibrate.h"
+#include "attach/closer.h"
 #include "attach/links.h"
 #include "attach/verify.h"
 #include "base/clock.h"
@@ -17,14 +18,14 @@
 #include "base/vec.h"
 #include "functions.skel.h"
 
-#define VERIFY_INTERVAL_NS (5 * NS_PER_SEC)
+#define VERIFY_INTERVAL_NS (10 * NS_PER_SEC)
 
 struct tracer {
 	const struct plan *plan;
 	const struct target *target;
 	struct object obj;
 	struct links *links;
-	struct bpf_link *exit_link, *exec_link;
+	struct closer closer;	 /* links to close at the end */
 	struct breaker *breaker; /* NULL: no budget */
 	const char **paths;	 /* that open the files, by object of the plan */
 	rt_u32 *scratch;
@@ -47,14 +48,17 @@ static int fail(char **reason, int err, const char *fmt, ...)
 
 static int attach_life(struct tracer *t, char **reason)
 {
-	struct functions_bpf *skel = t->obj.skel;
+	const struct bpf_program *progs[] = { t->obj.skel->progs.thread_exit,
+					      t->obj.skel->progs.process_exec };
 
-	t->exit_link = bpf_program__attach(skel->progs.thread_exit);
-	if (!t->exit_link)
-		return fail(reason, -errno, "cannot watch thread exits: %s", strerror(errno));
-	t->exec_link = bpf_program__attach(skel->progs.process_exec);
-	if (!t->exec_link)
-		return fail(reason, -errno, "cannot watch exec: %s", strerror(errno));
+	for (size_t i = 0; i < sizeof(progs) / sizeof(progs[0]); i++) {
+		struct bpf_link *link = bpf_program__attach(progs[i]);
+
+		if (!link)
+			return fail(reason, -errno, "cannot attach to '%s': %s",
+				    bpf_program__name(progs[i]), strerror(errno));
+		closer__add(&t->closer, link);
+	}
 	return 0;
 }
 
@@ -124,6 +128,7 @@ static int set_up(struct tracer *t, const struct tracer_opts *opts, char **reaso
 		.pid = t->target->leader_gone ? 0 : t->target->pid,
 		.programs = programs_for(uret, opts->empty),
 	};
+	rt_u32 tgid;
 	int err;
 
 	err = find_paths(t, reason);
@@ -140,12 +145,16 @@ static int set_up(struct tracer *t, const struct tracer_opts *opts, char **reaso
 	if (err)
 		return fail(reason, err, "cannot load the BPF programs: %s", strerror(-err));
 	if (t->plan->fn_cnt) {
-		err = calibrate__run(&t->obj, uret);
+		err = calibrate__run(&t->obj, uret, &t->closer);
 		if (err)
 			return fail(reason, err, "cannot measure the price of a probe: %s",
 				    strerror(-err));
 	}
-	t->obj.skel->bss->target_tgid = (rt_u32)t->target->pid;
+	err = object__kernel_tgid(&t->obj, t->target->pid, &tgid);
+	if (err)
+		return fail(reason, err, "cannot find process %d: %s", t->target->pid,
+			    strerror(-err));
+	t->obj.skel->bss->target_tgid = tgid;
 	err = attach_life(t, reason);
 	if (err)
 		return err;
@@ -253,9 +262,8 @@ void tracer__free(struct tracer *t)
 		return;
 	if (t->obj.skel)
 		t->obj.skel->bss->gate = 0;
-	links__free(t->links);
-	bpf_link__destroy(t->exec_link);
-	bpf_link__destroy(t->exit_link);
+	links__free(t->links, &t->closer);
+	closer__run(&t->closer);
 	object__unload(&t->obj);
 	breaker__free(t->breaker);
 	free(t->paths);

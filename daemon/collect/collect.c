@@ -140,6 +140,7 @@ static int fill_fn(const struct collector *c, rt_u32 fn, struct snapshot *s, uin
 	const struct plan_fn *pf = &c->plan->fns[fn];
 	struct snapshot_fn *out = &s->fns[fn];
 	struct rt_fn_stats st;
+	uint64_t hits;
 
 	object__fn_stats(c->obj, fn, &st);
 	*out = (struct snapshot_fn){
@@ -163,8 +164,8 @@ static int fill_fn(const struct collector *c, rt_u32 fn, struct snapshot *s, uin
 		.untimed = st.untimed,
 		.tail_exits = st.tail_exits,
 		.sum_ns = st.sum_ns,
-		.total_ns = st.total_ns,
-		.self_ns = st.self_ns,
+		.total_ns = above_zero(st.sum_ns, st.nested_ns),
+		.self_ns = above_zero(st.sum_ns, st.inner_ns),
 		.min_ns = st.returned ? ~st.min_inv_ns : 0,
 		.max_ns = st.max_ns,
 		.corrected_ns = st.corrected_ns,
@@ -177,10 +178,10 @@ static int fill_fn(const struct collector *c, rt_u32 fn, struct snapshot *s, uin
 		out->in_flight =
 			above_zero(out->calls, out->returned + out->unwound + out->untimed);
 	fill_prices(c, pf, out);
-	s->overhead.hits += st.calls + st.returned + st.misses;
+	*cost_ns += breaker__cost_ns(c->obj, c->plan, fn, &hits);
+	s->overhead.hits += hits;
 	s->overhead.corrected_ns += st.corrected_ns;
 	s->overhead.clamped += st.clamped;
-	*cost_ns += breaker__cost_ns(c->obj, pf, c->plan->exit, &st);
 	return fill_hist(c->obj, fn, &st, &out->hist);
 }
 
@@ -432,8 +433,9 @@ int collector__snapshot(struct collector *c, struct snapshot **out)
 	/* a process that has ended has no threads to look at: what was open is in the counters */
 	if (err == -ESRCH || (err && c->end != END_NOT))
 		err = 0;
-	err = err ?: fill_fns(c, s);
+	/* edges first: a call is booked before its edge, so none shows more than its callee */
 	err = err ?: fill_edges(c, s);
+	err = err ?: fill_fns(c, s);
 	err = err ?: fill_lost(c, s);
 	err = err ?: fill_skipped(c, s);
 	err = err ?: fill_shed(c, s);

@@ -185,6 +185,20 @@ static const struct symbol *function_over(const struct image *img, uint64_t vadd
 	return i && vaddr - syms[i - 1].addr < syms[i - 1].size ? &syms[i - 1] : NULL;
 }
 
+/* A stub of the procedure linkage table: endbr64 perhaps, then a jump through the GOT. */
+static bool is_plt_stub(const struct image *img, uint64_t vaddr)
+{
+	size_t avail;
+	const uint8_t *p = image__bytes(img, vaddr, &avail);
+	struct insn in;
+
+	if (p && avail > 4 && !memcmp(p, "\xf3\x0f\x1e\xfa", 4)) {
+		p += 4;
+		avail -= 4;
+	}
+	return p && insn__decode(p, avail, vaddr, &in) && in.flow == INSN_JMP_IND;
+}
+
 /* Whether code that no symbol names jumps into the midst of this function. */
 static bool jumps_back(struct walk *w, uint64_t start, uint64_t end)
 {
@@ -195,8 +209,8 @@ static bool jumps_back(struct walk *w, uint64_t start, uint64_t end)
 	for (uint64_t off = 0; p && off < end - start && off < avail; off += in.len) {
 		if (!insn__decode(p + off, avail - off, start + off, &in))
 			return false;
-		if ((in.flow == INSN_JMP || in.flow == INSN_JCC) && in.target != w->parts[0].start &&
-		    part_of(w, in.target))
+		if ((in.flow == INSN_JMP || in.flow == INSN_JCC) &&
+		    in.target != w->parts[0].start && part_of(w, in.target))
 			return true;
 	}
 	return false;
@@ -219,10 +233,10 @@ static bool adopt_cold(struct walk *w, uint64_t vaddr, bool with_frame)
 		       is_cold_of(w->img, image__str(w->img, sym->name), w->sym->addr) &&
 		       add_part(w, sym->addr, sym->size);
 	if (!cfi__find(w->img, vaddr, &fde) || fde.end - fde.start > MAX_FUNCTION_BYTES ||
-	    part_of(w, fde.start) || part_of(w, fde.end - 1) ||
-	    function_over(w->img, fde.start) || function_over(w->img, fde.end - 1))
+	    part_of(w, fde.start) || part_of(w, fde.end - 1) || function_over(w->img, fde.start) ||
+	    function_over(w->img, fde.end - 1))
 		return false;
-	return (with_frame || jumps_back(w, fde.start, fde.end)) &&
+	return (with_frame || (!is_plt_stub(w->img, vaddr) && jumps_back(w, fde.start, fde.end))) &&
 	       add_part(w, fde.start, fde.end - fde.start);
 }
 
@@ -738,6 +752,15 @@ static void choose_entry(struct walk *w)
 		refuse(w, PLAN_UNPROBEABLE, first->vaddr);
 }
 
+static void note_first(struct walk *w)
+{
+	const struct insn *in = &w->insns.data[0];
+
+	w->out->first.vaddr = in->vaddr;
+	w->out->first.insn = in->emulated ? RT_INSN_EMULATED : RT_INSN_STEPPED;
+	w->out->first_usable = !in->refused;
+}
+
 static void analyse(struct walk *w, uint64_t size)
 {
 	uint64_t offset, last;
@@ -759,11 +782,17 @@ static void analyse(struct walk *w, uint64_t size)
 		refuse(w, PLAN_UNDECODABLE, w->sym->addr);
 		return;
 	}
+	note_first(w);
 	follow(w);
+	mark_targets(w);
+	if (w->visits.data[0].target) {
+		w->out->why = PLAN_OK; /* the weightier reason */
+		w->out->first_usable = false;
+		refuse(w, PLAN_ENTERED_MIDWAY, w->sym->addr);
+	}
 	if (w->out->why || w->oom)
 		return;
 	check_symbols(w, size, true);
-	mark_targets(w);
 	choose_entry(w);
 	check_unreached(w);
 }

@@ -26,6 +26,7 @@ struct flow {
 	uint64_t why_at;	/* the address that settled it; for messages */
 	struct flow_site entry; /* the cheapest place for the entry probe */
 	struct flow_site first; /* the first instruction: the only place for a return probe */
+	bool first_usable;	/* the kernel takes a probe there; set also for what is refused */
 	struct flow_site *exits;
 	size_t exit_cnt;
 	struct insn *insns; /* of all parts, in order of address within a part; the entry first */

@@ -325,13 +325,14 @@ static int add_sites(struct build *b, struct plan_fn *fn, const struct flow *flo
 	return err;
 }
 
-/* What a return probe does not care about. */
-static void pardon(struct build *b, struct flow *flow)
+/* A return probe needs the first instruction, and does not care where the exits are. */
+static void judge_for_return_probe(struct flow *flow)
 {
-	if (b->plan->exit == PLAN_EXIT_URETPROBE &&
-	    (flow->why == PLAN_THUNK || flow->why == PLAN_UNKNOWN_JUMP ||
-	     flow->why == PLAN_UNREACHED || flow->why == PLAN_FALLS_THROUGH) &&
-	    flow->first.vaddr)
+	if (!flow->why && !flow->first_usable)
+		flow->why = PLAN_UNPROBEABLE;
+	else if (flow->first_usable &&
+		 (flow->why == PLAN_THUNK || flow->why == PLAN_UNKNOWN_JUMP ||
+		  flow->why == PLAN_UNREACHED || flow->why == PLAN_FALLS_THROUGH))
 		flow->why = PLAN_OK;
 }
 
@@ -372,7 +373,8 @@ static int add_row(struct build *b, char *name, const struct place *places, size
 
 	for (size_t i = 0; i < cnt && !err; i++) {
 		err = flow__analyse(b->img, places[i].best->sym, places[i].size, &flows[i]);
-		pardon(b, &flows[i]);
+		if (b->plan->exit == PLAN_EXIT_URETPROBE)
+			judge_for_return_probe(&flows[i]);
 		refuse_shared(b, &flows[i]);
 		if (err || flows[i].why)
 			continue;

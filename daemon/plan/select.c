@@ -147,6 +147,14 @@ static int crate_of(struct scan *s, const char *mangled, const struct name_parts
 	return err;
 }
 
+/* Whether that is the last part of a mangled name, but for the hash. */
+static bool ends_in(const char *mangled, const struct name_parts *parts, const char *end)
+{
+	size_t len = parts->stem_len - (parts->hash ? strlen("17h0123456789abcdefE") : 0);
+
+	return len >= strlen(end) && !memcmp(mangled + len - strlen(end), end, strlen(end));
+}
+
 /*
  * Where std has just caught a panic. When the first is inlined into its callers, what it calls
  * first is left.
@@ -160,8 +168,7 @@ static bool is_catch(const char *mangled, const struct name_parts *parts)
 	bool yes = false;
 	char *name;
 
-	if (!strstr(mangled, "_cleanup") &&
-	    (!strstr(mangled, "9panicking") || !strstr(mangled, "7cleanup")))
+	if (!ends_in(mangled, parts, "cleanup"))
 		return false;
 	name = name__demangle(mangled, parts);
 	for (size_t i = 0; name && i < sizeof(names) / sizeof(*names); i++)
@@ -244,7 +251,7 @@ static bool is_main(const struct scan *s, const struct candidate *c)
 	char *name;
 	bool yes;
 
-	if (c->crate == NO_CRATE || !strstr(c->mangled, "4main"))
+	if (c->crate == NO_CRATE || !ends_in(c->mangled, &c->parts, "4main"))
 		return false;
 	name = name__demangle(c->mangled, &c->parts);
 	yes = name && !strncmp(name, crate, len) && !strcmp(name + len, "::main");

@@ -88,30 +88,49 @@ size_t name__crate(const char *demangled, const char **crate)
 	return trait ? path_crate(trait, crate) : 0;
 }
 
+/* The escape at s, of at most len characters: its text and how long it is. NULL: none. */
+static const char *escape(const char *s, size_t len, size_t *taken)
+{
+#define CODE(code, text)                                                                           \
+	{                                                                                          \
+		code, sizeof(code) - 1, text                                                       \
+	}
+	static const struct {
+		const char *code;
+		size_t len;
+		const char *text;
+	} codes[] = {
+		CODE("..", "::"),    CODE("$LT$", "<"),	 CODE("$GT$", ">"),  CODE("$u20$", " "),
+		CODE("$RF$", "&"),   CODE("$BP$", "*"),	 CODE("$LP$", "("),  CODE("$RP$", ")"),
+		CODE("$C$", ","),    CODE("$u27$", "'"), CODE("$u5b$", "["), CODE("$u5d$", "]"),
+		CODE("$u7b$", "{"),  CODE("$u7d$", "}"), CODE("$u3b$", ";"), CODE("$u2b$", "+"),
+		CODE("$u22$", "\""),
+	};
+
+	if (*s != '$' && *s != '.')
+		return NULL;
+	for (size_t k = 0; k < sizeof(codes) / sizeof(*codes); k++)
+		if (codes[k].len <= len && !memcmp(s, codes[k].code, codes[k].len)) {
+			*taken = codes[k].len;
+			return codes[k].text;
+		}
+	return NULL;
+#undef CODE
+}
+
 /* A component of a legacy name as text: enough of it to see the crates. */
 static size_t unescape(const char *s, size_t len, char *out, size_t size)
 {
-	static const struct {
-		const char *code, *text;
-	} codes[] = { { "$LT$", "<" },	{ "$GT$", ">" },  { "$RF$", "&" },  { "$BP$", "*" },
-		      { "$LP$", "(" },	{ "$RP$", ")" },  { "$C$", "," },   { "$u20$", " " },
-		      { "$u27$", "'" }, { "$u5b$", "[" }, { "$u5d$", "]" }, { "$u7b$", "{" },
-		      { "$u7d$", "}" }, { "$u3b$", ";" }, { "$u2b$", "+" }, { "$u22$", "\"" },
-		      { "..", "::" } };
-	size_t n = 0, i = *s == '_' && len > 1 && s[1] == '$';
+	size_t n = 0, i = *s == '_' && len > 1 && s[1] == '$', taken;
 
 	while (i < len && n + 3 < size) {
-		size_t k = s[i] == '$' || s[i] == '.' ? 0 : sizeof(codes) / sizeof(*codes), m;
+		const char *text = escape(s + i, len - i, &taken);
 
-		for (; k < sizeof(codes) / sizeof(*codes); k++) {
-			m = strlen(codes[k].code);
-			if (i + m <= len && !memcmp(s + i, codes[k].code, m))
-				break;
-		}
-		if (k < sizeof(codes) / sizeof(*codes)) {
-			memcpy(out + n, codes[k].text, strlen(codes[k].text));
-			n += strlen(codes[k].text);
-			i += m;
+		if (text) {
+			out[n++] = *text;
+			if (text[1])
+				out[n++] = text[1];
+			i += taken;
 		} else {
 			out[n++] = s[i++];
 		}

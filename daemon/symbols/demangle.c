@@ -46,22 +46,21 @@ static size_t last_suffix(const char *s, size_t len)
 	static const char *const words[] = { ".cold",	    ".part",	 ".constprop", ".isra",
 					     ".localalias", ".lto_priv", ".clone",     ".llvm",
 					     ".warm",	    ".unlikely" };
-	size_t end = len, dot = len;
+	const char *last;
+	size_t end = len, dot;
 
 	if (len && s[len - 1] == 'E') /* as most names end: no suffix does */
 		return len;
-	while (dot && s[dot - 1] != '.')
-		dot--;
-	if (!dot)
+	last = memrchr(s, '.', len);
+	if (!last)
 		return len;
-	dot--;
+	dot = (size_t)(last - s);
 	if (all_digits(s + dot + 1, end - dot - 1) && dot) {
 		end = dot;
-		while (dot && s[dot - 1] != '.')
-			dot--;
-		if (!dot)
+		last = memrchr(s, '.', dot);
+		if (!last)
 			return len;
-		dot--;
+		dot = (size_t)(last - s);
 	}
 	for (size_t i = 0; i < sizeof(words) / sizeof(*words); i++)
 		if (end - dot == strlen(words[i]) && !memcmp(s + dot, words[i], end - dot))

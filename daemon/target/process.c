@@ -192,6 +192,19 @@ static int open_exe(struct target *t, char **reason)
 	return 0;
 }
 
+int target__start_ticks(int pid, uint64_t *out)
+{
+	struct stat_line st;
+	char path[64];
+	int err;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
+	err = read_stat(path, &st);
+	if (!err)
+		*out = st.start_ticks;
+	return err;
+}
+
 int target__open(int pid, struct target *t, char **reason)
 {
 	uint64_t boot_ns;

@@ -52,6 +52,9 @@ void target__close(struct target *t);
 int target__open_objects(struct target *t);
 void target__close_objects(struct target *t);
 
+/* When a process started, ticks since boot: with its pid it is that process for good. */
+int target__start_ticks(int pid, uint64_t *out);
+
 /* Whether the process still runs (a zombie does not). */
 bool target__alive(const struct target *t);
 

@@ -100,20 +100,20 @@ struct rt_stack {
 struct rt_fn_stats {
 	rt_u64 calls;
 	rt_u64 returned;
+	rt_u64 misses;	   /* hits that were no event: a jump not taken, an exit without entry */
 	rt_u64 unwound;	   /* ended without passing an exit: panic, longjmp, thread exit */
 	rt_u64 untimed;	   /* calls that got no frame, or whose frame was given up: see lost */
 	rt_u64 ended;	   /* in flight when the process exited or exec'd */
 	rt_u64 tail_exits; /* returned calls that left by a tail jump */
 	rt_u64 sum_ns;	   /* all returned calls */
-	rt_u64 total_ns;   /* outermost activations only */
-	rt_u64 self_ns;
+	rt_u64 nested_ns;  /* of it in calls made while the function was active already */
+	rt_u64 inner_ns;   /* of it in traced callees */
 	rt_u64 min_inv_ns; /* ~minimum, so that zero means none */
 	rt_u64 max_ns;
 	rt_u64 corrected_ns; /* taken off for the probes that ran inside */
 	rt_u64 clamped;	     /* calls where that was more than the duration */
 	rt_u64 hist_lost;    /* returned calls that found no bucket */
 	rt_u64 zero_cnt;     /* returned calls of 0 ns (after correction) */
-	rt_u64 misses; /* probe hits that were no event: conditional exits not taken, orphan exits */
 };
 
 /* What the daemon tells the programs about a function. */

@@ -92,15 +92,19 @@ class Target:
 class Fixture(Target):
     """A target that speaks the protocol of fixtures/c/fixture.h."""
 
-    def __init__(self, name, *args, exe=None):
+    def __init__(self, name, *args, exe=None, command=()):
+        """command: a prefix that starts it elsewhere, e.g. in namespaces of its own."""
         self.exe = exe or os.path.join(FIXTURES, name)
-        super().__init__(
-            start([self.exe, *map(str, args)], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-        )
+        argv = [*command, os.path.abspath(self.exe), *map(str, args)]
+        super().__init__(start(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE))
         self.buffer = b""
         words = self.line().split()
         check(words[:1] == ["ready"], f"{name} said {words}")
-        equal(int(words[1]), self.pid, "pid")
+        self.ns_pid = int(words[1])  # what it calls itself
+        if command:
+            self.pid = last_descendant(self.pid)
+        else:
+            equal(self.ns_pid, self.pid, "pid")
 
     def say(self, word):
         self.process.stdin.write(word.encode() + b"\n")
@@ -150,6 +154,16 @@ class Fixture(Target):
         equal(got, code, f"exit code of {self.exe}")
 
 
+def last_descendant(pid):
+    """The child of the child ... of a process."""
+    while True:
+        with open(f"/proc/{pid}/task/{pid}/children") as f:
+            children = f.read().split()
+        if not children:
+            return pid
+        pid = int(children[0])
+
+
 def is_alive(pid, tid):
     try:
         with open(f"/proc/{pid}/task/{tid}/stat") as f:
@@ -172,10 +186,21 @@ def roletrace(*args, seconds=30, **kwargs):
 class Trace:
     """roletrace attached to a target; by default to all its traced_* functions, no limits."""
 
-    def __init__(self, target, *args, functions=("traced_*",), budget="off", wait=True, command=()):
+    def __init__(
+        self,
+        target,
+        *args,
+        functions=("traced_*",),
+        budget="off",
+        wait=True,
+        command=(),
+        pid=None,
+    ):
+        """command: a prefix that starts it elsewhere; pid: what the target is called there."""
         self.target = target
+        self.pid = pid or target.pid
         self.file = os.path.join(scratch(), "trace.json")
-        argv = [*command, ROLETRACE, "--pid", str(target.pid), "-o", f"json:{self.file}"]
+        argv = [*command, ROLETRACE, "--pid", str(self.pid), "-o", f"json:{self.file}"]
         argv += ["--budget", budget] if budget else []
         for f in functions:
             argv += ["-f", f]
@@ -217,7 +242,7 @@ class Trace:
         check(
             self.attached, f"roletrace ended with {self.process.poll()} unattached; {self.said()}"
         )
-        equal(int(self.attached[1]), self.target.pid, "the pid attached to")
+        equal(int(self.attached[1]), self.pid, "the pid attached to")
 
     @property
     def function_count(self):

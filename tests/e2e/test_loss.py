@@ -123,6 +123,32 @@ def test_b5_without_cap_perfmon():
     refused("CAP_PERFMON", "setpriv", "--bounding-set", "-perfmon,-sys_admin", "--inh-caps=-all")
 
 
+def hidden(path):
+    """A command prefix: its own mount namespace, in which path is gone."""
+    return "unshare", "-m", "sh", "-c", f'mount --bind /dev/null {path} && exec "$0" "$@"'
+
+
+def test_b5_btf_hidden():
+    refused("BTF", *hidden("/sys/kernel/btf/vmlinux"))
+
+
+def test_b5_paranoid_and_no_tracefs():
+    """Neither is needed: no perf event is opened, no tracefs file read."""
+    path = "/proc/sys/kernel/perf_event_paranoid"
+    with open(path) as file:
+        before = file.read()
+    f = Fixture("calls")
+    try:
+        with open(path, "w") as file:
+            file.write("3")
+        snapshot, truth = trace(f)
+        snapshot.exact({name: {**row, "in_flight": 0} for name, row in truth.items()})
+    finally:
+        with open(path, "w") as file:
+            file.write(before)
+    f.finish()
+
+
 def test_check_says_what_the_machine_can_do():
     done = harness.roletrace("check")
     equal(done.returncode, 0, f"exit code of check: {done.stdout}{done.stderr}")

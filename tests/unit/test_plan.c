@@ -250,18 +250,24 @@ Test(plan, landing_pads_are_code)
 
 Test(plan, return_probes_stand_on_the_first_instruction)
 {
-	const char *globs[] = { "sub_first", "thunk" };
-	struct plan_request req = { .functions = globs, .function_cnt = 2 };
+	const char *globs[] = { "sub_first", "thunk", "computed_jump", "lock_then_push",
+				"loop_at_entry" };
+	struct plan_request req = { .functions = globs, .function_cnt = 5 };
 	struct plan *sites = make_plan("flow", &req), *uret;
 
 	req.exit = PLAN_EXIT_URETPROBE;
 	uret = make_plan("flow", &req);
-	cr_expect_eq(sites->fn_cnt, 1);
-	cr_expect_eq(sites->sites[0].sp_words, 3);
-	cr_expect_eq(uret->fn_cnt, 2, "a thunk has no exit, but can be timed so");
-	cr_expect_eq(uret->site_cnt, 2);
-	cr_expect_eq(uret->sites[0].sp_words, 0);
-	cr_expect_lt(uret->sites[0].offset, sites->sites[0].offset);
+	must_have(sites, "sub_first");
+	must_have(sites, "lock_then_push");
+	cr_expect_eq(sites->fn_cnt, 2);
+	must_have(uret, "sub_first");
+	must_have(uret, "thunk");
+	must_have(uret, "computed_jump");
+	cr_expect_eq(uret->fn_cnt, 3,
+		     "not behind an instruction that takes no probe, nor in a loop");
+	cr_expect_eq(uret->site_cnt, 3);
+	for (size_t i = 0; i < uret->site_cnt; i++)
+		cr_expect_eq(uret->sites[i].sp_words, 0);
 	plan__free(sites);
 	plan__free(uret);
 }
