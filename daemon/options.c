@@ -112,7 +112,7 @@ static void parse_seconds(struct argp_state *state, const char *name, const char
 			  double *out)
 {
 	if (!parse_number(arg, out) || *out < min || *out > 1e9)
-		argp_error(state, "--%s needs a number of seconds, at least %g: '%s'", name, min,
+		argp_error(state, "--%s needs a number of seconds, %g to 1e9: '%s'", name, min,
 			   arg);
 }
 
