@@ -160,22 +160,20 @@ static bool same_layout(const struct elf_file *a, const struct elf_file *b)
 /* What shows that it is another program's, in words; "" when nothing does. */
 static char *mismatch(const struct image *img, const struct elf_file *debug, const uint32_t *crc)
 {
-	uint32_t sum = crc ? (uint32_t)crc32_z(0, debug->base, debug->len) : 0;
 	char *id = elf_file__build_id(debug);
 	struct strbuf why = STRBUF_INIT;
+	uint32_t sum;
 
 	if (img->build_id && id && strcmp(img->build_id, id))
 		strbuf__addf(&why, "its build-id is %s, that of the program is %s", id,
 			     img->build_id);
-	else if (crc && sum != *crc)
-		strbuf__addf(&why, "its CRC is %08x, the program's .gnu_debuglink says %08x", sum,
-			     *crc);
 	else if (!same_layout(&img->file, debug))
 		strbuf__adds(&why, "its segments are not those of the program");
 	else if (!crc && !debug->eh.e_phnum && !(img->build_id && id))
 		strbuf__adds(&why, "nothing in it shows that it belongs to the program");
-	else
-		strbuf__adds(&why, "");
+	else if (crc && (sum = (uint32_t)crc32_z(0, debug->base, debug->len)) != *crc)
+		strbuf__addf(&why, "its CRC is %08x, the program's .gnu_debuglink says %08x", sum,
+			     *crc);
 	free(id);
 	return why.len || why.oom ? strbuf__take(&why) : strdup("");
 }
