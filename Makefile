@@ -15,7 +15,7 @@ export PATH := $(PATH):/usr/sbin
 CC = gcc
 CLANG = clang
 BPFTOOL = bpftool
-VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unreleased)
+VERSION := 0.1.0$(shell git rev-parse --short HEAD 2>/dev/null | sed 's/^/+/')
 
 CFLAGS += -std=gnu17 -Wall -Wextra -Wmissing-field-initializers -Wstrict-prototypes -Wno-unused-parameter
 CFLAGS += $(if $(DEBUG),-O0,-O2) -g $(if $(CI),-Werror)

@@ -37,6 +37,8 @@
 #define MAIN_STACK_MAX_BYTES (1ull << 30)
 /* While the kernel cannot say where a thread's stack begins, this much of its top is known. */
 #define SURE_STACK_BYTES (128ull << 10)
+/* Calls closer than this are on one stack: coroutines have larger ones. */
+#define SAME_STACK_BYTES (16ull << 10)
 
 static __always_inline struct rt_frame *frame_at(struct rt_stack *s, rt_u32 i)
 {
@@ -112,8 +114,8 @@ struct walk {
 	rt_u32 from; /* first frame looked at */
 	rt_u32 kept; /* frames below `kept` stay */
 	rt_u32 fn;
-	rt_u32 found; /* index + 1 */
-	bool foreign; /* where the thread runs now */
+	rt_u32 found;	/* index + 1 */
+	rt_u32 foreign; /* where the thread runs now: RT_FRAME_FOREIGN or 0 */
 };
 
 static __always_inline bool is_dead(const struct rt_frame *f, rt_u64 sp, bool foreign)
@@ -159,7 +161,7 @@ __noinline int sweep(struct rt_stack *s, rt_u64 sp, rt_u32 from)
 
 	if (!s)
 		return 0;
-	w.foreign = is_foreign(s, sp);
+	w.foreign = is_foreign(s, sp) ? RT_FRAME_FOREIGN : 0;
 	bpf_loop(RT_STACK_DEPTH, sweep_one, &w, 0);
 	s->depth = w.kept;
 	return 0;
@@ -172,13 +174,13 @@ static long find_call_one(rt_u64 n, struct walk *w)
 
 	if (n >= w->s->depth)
 		return 1;
-	if (f->fn != w->fn || (w->sp && f->sp != w->sp))
+	if (f->fn != w->fn || f->sp != w->sp)
 		return 0;
 	w->found = i + 1;
 	return 1;
 }
 
-/* The newest frame of fn (at stack pointer sp, unless 0): its index + 1, or 0. */
+/* The newest frame of fn at stack pointer sp: its index + 1, or 0. */
 __noinline int find_call(struct rt_stack *s, rt_u32 fn, rt_u64 sp)
 {
 	struct walk w = { .s = s, .sp = sp, .fn = fn };
@@ -186,6 +188,33 @@ __noinline int find_call(struct rt_stack *s, rt_u32 fn, rt_u64 sp)
 	if (!s)
 		return 0;
 	bpf_loop(RT_STACK_DEPTH, find_call_one, &w, 0);
+	return w.found;
+}
+
+static long find_active_one(rt_u64 n, struct walk *w)
+{
+	rt_u32 i = w->s->depth - 1 - n;
+	struct rt_frame *f = frame_at(w->s, i);
+
+	if (n >= w->s->depth)
+		return 1;
+	if (f->fn != w->fn || w->foreign != (f->flags & RT_FRAME_FOREIGN))
+		return 0;
+	w->found = !w->foreign || f->sp - w->sp < SAME_STACK_BYTES;
+	return 1;
+}
+
+/*
+ * Whether a call of fn at sp is made while another is active on the same stack. Stacks other than
+ * the thread's own are told apart by distance: calls of one recursion lie close together.
+ */
+__noinline int is_active(struct rt_stack *s, rt_u32 fn, rt_u64 sp, rt_u32 foreign)
+{
+	struct walk w = { .s = s, .sp = sp, .fn = fn, .foreign = foreign };
+
+	if (!s)
+		return 0;
+	bpf_loop(RT_STACK_DEPTH, find_active_one, &w, 0);
 	return w.found;
 }
 
@@ -295,7 +324,7 @@ static __always_inline void shadow_enter(rt_u32 fn, rt_u64 sp, rt_u32 class, boo
 		return;
 	}
 	active = &s->active[fn & (RT_ACTIVE_SLOTS - 1)];
-	if (*active && find_call(s, fn, 0))
+	if (*active && is_active(s, fn, sp, flags & RT_FRAME_FOREIGN))
 		flags |= RT_FRAME_NESTED;
 	(*active)++;
 	f = frame_at(s, d);
@@ -318,7 +347,7 @@ static __always_inline void book_returned(struct rt_stack *s, rt_u32 i, rt_u64 d
 {
 	struct rt_frame *f = frame_at(s, i), *caller;
 	rt_u32 fn = f->fn, above = caller_of(s, i), flags = tail ? BOOK_TAIL : 0;
-	rt_u64 inside = raw ? 0 : f->cost_ns;
+	rt_u64 inside = raw ? 0 : f->cost_ns, net, inner;
 
 	if (inside > dt) {
 		inside = dt;
@@ -327,15 +356,15 @@ static __always_inline void book_returned(struct rt_stack *s, rt_u32 i, rt_u64 d
 	if (f->flags & RT_FRAME_NESTED)
 		flags |= BOOK_NESTED;
 	dt -= inside;
-	book_call(fn, dt, f->child_ns < dt ? f->child_ns : dt, inside, flags);
+	/* what is no one's own work is in no one's self time: the floor neither */
+	net = raw ? dt : dt > floor ? dt - floor : 0;
+	inner = dt - net + f->child_ns;
+	book_call(fn, dt, inner < dt ? inner : dt, inside, flags);
 	if (above) {
 		caller = frame_at(s, above - 1);
 		caller->cost_ns += f->cost_ns + pair_cost;
-		if (raw)
-			caller->child_ns += dt;
-		else
-			caller->child_ns += dt > floor ? dt - floor : 0;
-		edge_add(caller->fn, fn, dt);
+		caller->child_ns += net;
+		edge_add(caller->fn, fn, flags & BOOK_NESTED ? 0 : dt);
 	}
 }
 

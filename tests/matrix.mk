@@ -26,13 +26,18 @@ $(MATRIX)/gcc-c-lld $(MATRIX)/g++-c++-lld: $(MATRIX)/%: tests/fixtures/c/calls.c
 		$(firstword $(subst -, ,$(@F))) $(filter-out -std=%,$(FIX_CFLAGS)) -g $(matrix-link-lld) -o $@ \
 		$(filter %$(if $(findstring ++,$@),.cc,.c),$^),@echo '  no lld: $(@F) is left out')
 
-$(MATRIX)/gcc-c-% $(MATRIX)/clang-c-%: tests/fixtures/c/calls.c tests/fixtures/c/fixture.h
-	$(call say,FIXTURE,$@)mkdir -p $(@D) && $(firstword $(subst -, ,$(@F))) $(FIX_CFLAGS) -g \
-		$(matrix-link-$*) -o $@ $<
-
-$(MATRIX)/g++-c++-% $(MATRIX)/clang++-c++-%: $(MATRIX_SRC)/calls.cc tests/fixtures/c/fixture.h
-	$(call say,FIXTURE,$@)mkdir -p $(@D) && $(firstword $(subst -, ,$(@F))) -D_GNU_SOURCE -O2 -g \
-		-Wno-unused-parameter $(matrix-link-$*) -o $@ $<
+# One rule each: a pattern rule of two targets would take both for made by one run.
+define matrix-c-rule
+$(MATRIX)/$(1)-c-%: tests/fixtures/c/calls.c tests/fixtures/c/fixture.h
+	$$(call say,FIXTURE,$$@)mkdir -p $$(@D) && $(1) $$(FIX_CFLAGS) -g $$(matrix-link-$$*) -o $$@ $$<
+endef
+define matrix-c++-rule
+$(MATRIX)/$(1)-c++-%: $(MATRIX_SRC)/calls.cc tests/fixtures/c/fixture.h
+	$$(call say,FIXTURE,$$@)mkdir -p $$(@D) && $(1) -D_GNU_SOURCE -O2 -g -Wno-unused-parameter \
+		$$(matrix-link-$$*) -o $$@ $$<
+endef
+$(foreach cc,gcc clang,$(eval $(call matrix-c-rule,$(cc))))
+$(foreach cc,g++ clang++,$(eval $(call matrix-c++-rule,$(cc))))
 
 # rustc links by lld unless told otherwise; every debug file wants a build-id
 matrix-rust-pie =
@@ -41,10 +46,12 @@ matrix-rust-static = -C target-feature=+crt-static -C relocation-model=static
 matrix-rust-static-pie = -C target-feature=+crt-static
 matrix-rust-bfd = -C link-arg=-fuse-ld=bfd
 
-$(MATRIX)/rustc-legacy-% $(MATRIX)/rustc-v0-%: $(MATRIX_SRC)/calls.rs tests/fixtures/rust/fixture.rs
-	$(call say,FIXTURE,$@)mkdir -p $(@D) && RUSTC_BOOTSTRAP=1 $(RUSTC) --edition=2021 -O -g \
-		--crate-name calls -Z unstable-options \
-		-C symbol-mangling-version=$(word 2,$(subst -, ,$(@F))) -C link-arg=-Wl,--build-id \
-		$(matrix-rust-$*) -o $@ $<
+define matrix-rust-rule
+$(MATRIX)/rustc-$(1)-%: $(MATRIX_SRC)/calls.rs tests/fixtures/rust/fixture.rs
+	$$(call say,FIXTURE,$$@)mkdir -p $$(@D) && RUSTC_BOOTSTRAP=1 $$(RUSTC) --edition=2021 -O -g \
+		--crate-name calls -Z unstable-options -C symbol-mangling-version=$(1) \
+		-C link-arg=-Wl,--build-id $$(matrix-rust-$$*) -o $$@ $$<
+endef
+$(foreach m,legacy v0,$(eval $(call matrix-rust-rule,$(m))))
 
 e2e-build: $(MATRIX_BIN)

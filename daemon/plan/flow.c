@@ -716,12 +716,14 @@ static bool is_exit(struct walk *w, uint64_t vaddr)
 
 /*
  * The entry probe goes to the first instruction of the entry block that the kernel emulates:
- * before it nothing branches, nothing is jumped to, and the stack pointer's way is known.
+ * before it nothing branches, nothing is jumped to, and the stack pointer's way is known. Where
+ * there is none, to the first that the kernel takes at all.
  */
 static void choose_entry(struct walk *w)
 {
 	const struct insn *first = &w->insns.data[0];
 	struct flow_site *entry = &w->out->entry;
+	bool takes = !first->refused && !is_exit(w, first->vaddr);
 	int64_t sp = 0;
 
 	if (w->visits.data[0].target)
@@ -735,20 +737,24 @@ static void choose_entry(struct walk *w)
 
 		if (i && w->visits.data[i].target)
 			break;
-		if (in->emulated && !is_exit(w, in->vaddr) && sp <= 0 && !(sp % 8) &&
-		    sp / -8 <= UINT16_MAX) {
+		if ((in->emulated || (!takes && !in->refused)) && !is_exit(w, in->vaddr) &&
+		    sp <= 0 && !(sp % 8) && sp / -8 <= UINT16_MAX) {
 			entry->vaddr = in->vaddr;
-			entry->insn = RT_INSN_EMULATED;
+			entry->insn = in->emulated ? RT_INSN_EMULATED : RT_INSN_STEPPED;
 			entry->sp_words = (uint16_t)(sp / -8);
-			return;
+			takes = true;
+			if (in->emulated)
+				return;
 		}
 		if (in->flow != INSN_NEXT || in->sp_bytes == INSN_SP_LOST || in->sp_from_frame)
 			break;
 		sp += in->sp_bytes;
 	}
+	if (takes)
+		return;
 	if (is_exit(w, first->vaddr))
 		refuse(w, PLAN_THUNK, first->vaddr);
-	else if (first->refused)
+	else
 		refuse(w, PLAN_UNPROBEABLE, first->vaddr);
 }
 

@@ -156,8 +156,8 @@ static bool ends_in(const char *mangled, const struct name_parts *parts, const c
 }
 
 /*
- * Where std has just caught a panic. When the first is inlined into its callers, what it calls
- * first is left.
+ * Where the runtime has just caught a panic, or a C++ exception (in a static program). When std's
+ * own is inlined into its callers, what it calls first is left.
  */
 static bool is_catch(const char *mangled, const struct name_parts *parts)
 {
@@ -168,6 +168,8 @@ static bool is_catch(const char *mangled, const struct name_parts *parts)
 	bool yes = false;
 	char *name;
 
+	if (!strcmp(mangled, "__cxa_begin_catch"))
+		return true;
 	if (!ends_in(mangled, parts, "cleanup"))
 		return false;
 	name = name__demangle(mangled, parts);

@@ -107,7 +107,7 @@ struct rt_fn_stats {
 	rt_u64 tail_exits; /* returned calls that left by a tail jump */
 	rt_u64 sum_ns;	   /* all returned calls */
 	rt_u64 nested_ns;  /* of it in calls made while the function was active already */
-	rt_u64 inner_ns;   /* of it in traced callees */
+	rt_u64 inner_ns;   /* of it in traced callees, and the floor */
 	rt_u64 min_inv_ns; /* ~minimum, so that zero means none */
 	rt_u64 max_ns;
 	rt_u64 corrected_ns; /* taken off for the probes that ran inside */
@@ -126,7 +126,7 @@ struct rt_fn_conf {
 struct rt_edge {
 	rt_u64 key; /* RT_EDGE_KEY */
 	rt_u64 calls;
-	rt_u64 total_ns;
+	rt_u64 total_ns; /* of calls made while the callee was not active already */
 	rt_u64 pad;
 };
 #define RT_EDGE_KEY(caller, callee, shard)                                                         \

@@ -14,7 +14,7 @@ import tempfile
 import threading
 import time
 
-from checks import Failure, check, close, equal, until  # noqa: F401 (for the tests)
+from checks import Failure, Skip, check, close, equal, until  # noqa: F401 (for the tests)
 from snapshot import Snapshot
 
 ROLETRACE = os.path.abspath(os.environ.get("ROLETRACE", "build/roletrace"))
@@ -54,6 +54,13 @@ def start(argv, **kwargs):
 
     _cleanups.append(end)
     return process
+
+
+def need_namespaces():
+    """Mounts of its own: not to be had where the root folder is no mount point (a plain chroot)."""
+    done = subprocess.run(["unshare", "-m", "-p", "-f", "true"], capture_output=True, text=True)
+    if done.returncode:
+        raise Skip(f"no namespaces of its own: {done.stderr.strip()}")
 
 
 class Target:

@@ -31,13 +31,15 @@ def on_alarm(*_):
 
 
 def run(name, function):
-    """One test; None or why it failed."""
+    """One test; None or why it failed. Lets Skip through."""
     before = bpf.ids()
     signal.signal(signal.SIGALRM, on_alarm)
     signal.alarm(getattr(function, "seconds", 120))
     why = None
     try:
         function()
+    except harness.Skip:
+        raise
     except harness.Failure as e:
         why = str(e)
     except Exception:
@@ -69,17 +71,23 @@ def main():
     if not todo:
         print(f"no test is called like {args.k}", file=sys.stderr)
         return 2
-    failed = []
+    failed, skipped = [], []
     for name, function in todo:
         start = time.monotonic()
-        why = run(name, function)
+        try:
+            why = run(name, function)
+        except harness.Skip as e:
+            print(f"SKIP {name[5:]}: {e}", flush=True)
+            skipped.append(name)
+            continue
         print(
             f"{'FAIL' if why else 'ok':5}{name[5:]}  {time.monotonic() - start:.1f} s", flush=True
         )
         if why:
             failed.append(name)
             print("    " + why.strip().replace("\n", "\n    "), flush=True)
-    print(f"{len(todo) - len(failed)} passed, {len(failed)} failed")
+    passed = len(todo) - len(failed) - len(skipped)
+    print(f"{passed} passed, {len(failed)} failed" + (f", {len(skipped)} skipped" if skipped else ""))
     return 1 if failed else 0
 
 

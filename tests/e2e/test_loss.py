@@ -129,6 +129,7 @@ def hidden(path):
 
 
 def test_b5_btf_hidden():
+    harness.need_namespaces()
     refused("BTF", *hidden("/sys/kernel/btf/vmlinux"))
 
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """L3, L5: targets in other namespaces."""
 
-from harness import Fixture, Trace, equal, trace
+from harness import Fixture, Trace, equal, need_namespaces, trace
 
 OWN_PIDS = ("unshare", "-m", "-p", "-f", "--mount-proc")
 
@@ -11,6 +11,7 @@ def in_flight_0(truth):
 
 
 def test_l5_target_in_a_pid_namespace():
+    need_namespaces()
     f = Fixture("calls", command=OWN_PIDS)
     equal(f.ns_pid, 1, "its own pid")
     snapshot, truth = trace(f)
@@ -22,6 +23,7 @@ def test_l5_target_in_a_pid_namespace():
 
 def test_l5_both_in_a_pid_namespace():
     """The kernel's own pids are not those that either of them sees."""
+    need_namespaces()
     f = Fixture("calls", command=OWN_PIDS)
     t = Trace(f, "-d", "2", command=("nsenter", "-t", str(f.pid), "-m", "-p"), pid=1)
     truth = f.go()
@@ -34,6 +36,7 @@ def test_l5_both_in_a_pid_namespace():
 
 def test_l3_executable_that_only_the_target_can_see():
     """Under a path that does not exist here, and one that is another file here."""
+    need_namespaces()
     for path in ("/mnt/only-there", "/bin/true"):
         script = (
             f'd=$(dirname {path}); cp "$0" /tmp/.e2e-exe; '

@@ -158,8 +158,8 @@ class Lab:
                 "template_provider",
                 template_provider(),
                 f"127.0.0.1:{self.ports['TEMPLATES']}",
-                "5000",
-                "6",
+                "5000",  # ms per template
+                "1000000",  # templates per block: a new block makes shares on their way stale
             )
             self.wait_port("TEMPLATES")
             self.start("pool", CACHE / "bin/pool_sv2", "-c", self.config("pool"))

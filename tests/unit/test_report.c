@@ -413,7 +413,8 @@ Test(live, redraws_in_place_and_survives_resizing)
 	unsigned int lines;
 	FILE *tty;
 
-	cr_assert_eq(openpty(&master, &slave, NULL, NULL, NULL), 0);
+	if (openpty(&master, &slave, NULL, NULL, NULL))
+		cr_skip_test("no pseudo terminals here (/dev/pts)");
 	tty = fdopen(slave, "w");
 	draw(l, s, tty, master, 80, text);
 	expect_silent(text, "A\x1b");
