@@ -185,14 +185,14 @@ static char *why_unmatched(const struct reading *r, const char *function, const 
 	strbuf__addf(&sb, "--function '%s' matches ", function);
 	dynamic__imports(r->src->fd, match_import, &m);
 	if (m.cnt)
-		strbuf__addf(&sb, "no function of %s itself: %s", r->src->name, m.text.s);
+		strbuf__addf(&sb, "no function of %s itself: %s", r->src->label, m.text.s);
 	else if (r->dwarf_fd >= 0 && inlined__matches(r->dwarf_fd, glob))
 		strbuf__adds(&sb, "only functions inlined into others: no code to probe");
 	else if (source == SYMBOLS_EXPORTED || source == SYMBOLS_NONE)
 		strbuf__addf(&sb,
 			     "nothing: %s %s%s, only its %zu exported functions have names "
 			     "(debug file: %s)",
-			     *r->src->name ? r->src->name : "the file",
+			     *r->src->label ? r->src->label : "the file",
 			     flaw ? "has a symbol table " : "is stripped", flaw ? flaw : "",
 			     r->sel.symbol_cnt,
 			     r->rejected.len ? r->rejected.s : "none found, --debug-file PATH");
@@ -298,12 +298,12 @@ static int open_object(struct build *b, struct reading *r, char **reason)
 	char *why = NULL;
 	int err;
 
-	if (!o || copy_of(r->src->name, &o->name))
+	if (!o || copy_of(r->src->label, &o->name))
 		return -ENOMEM;
 	o->source = r->src->index;
 	err = image__open(r->src->fd, &r->img, &why);
 	if (err && why && r->src->index) {
-		if (asprintf(reason, "%s: %s", r->src->name, why) < 0)
+		if (asprintf(reason, "%s: %s", r->src->label, why) < 0)
 			*reason = NULL;
 		free(why);
 	} else if (err) {
@@ -325,10 +325,10 @@ static int read_object(struct build *b, struct reading *r, const struct profile 
 	if (err)
 		return err;
 	if (image__flaw(r->img) && r->src->index)
-		note(b, "the symbol table of %s is %s: only exported names are left", r->src->name,
+		note(b, "the symbol table of %s is %s: only exported names are left", r->src->label,
 		     image__flaw(r->img));
 	if (r->src->index && image__source(r->img) == SYMBOLS_EXPORTED && has_wildcard(r))
-		note(b, "%s is stripped: only its %zu exported functions have names", r->src->name,
+		note(b, "%s is stripped: only its %zu exported functions have names", r->src->label,
 		     r->sel.symbol_cnt);
 	b->plan->symbol_cnt += r->sel.symbol_cnt;
 	b->img = r->img;
@@ -351,7 +351,7 @@ static int add_object(struct build *b, const struct source *src, const struct pl
 	int err = narrow(&r, req);
 
 	if (src->index)
-		strbuf__addf(&prefix, "%s:", src->name);
+		strbuf__addf(&prefix, "%s:", src->label);
 	b->prefix = prefix.s;
 	if (!err)
 		err = read_object(b, &r, profile, reason);

@@ -108,6 +108,22 @@ static int check_libs(const struct plan_input *in, const struct sources *s,
 	return -ENOENT;
 }
 
+/* Files of one name are told apart by their paths: rows are called after them. */
+static int label(struct sources *s)
+{
+	for (size_t i = 0; i < s->cnt; i++) {
+		struct source *src = &s->data[i];
+		bool alone = true;
+
+		for (size_t k = 1; k < s->cnt && i; k++)
+			alone &= k == i || strcmp(src->name, s->data[k].name);
+		src->label = strdup(alone ? src->name : src->path);
+		if (!src->label)
+			return -ENOMEM;
+	}
+	return 0;
+}
+
 int sources__choose(const struct plan_input *in, const struct debug_wish *wishes,
 		    const struct plan_request *req, struct sources *out, char **reason)
 {
@@ -129,7 +145,7 @@ int sources__choose(const struct plan_input *in, const struct debug_wish *wishes
 			out->cnt--;
 		}
 	}
-	return check_libs(in, out, req, reason);
+	return label(out) ?: check_libs(in, out, req, reason);
 }
 
 int sources__find_debug(const struct plan_input *in, struct sources *s, char **reason)
@@ -160,6 +176,7 @@ void sources__free(struct sources *s)
 {
 	for (size_t i = 0; i < s->cnt; i++) {
 		free(s->data[i].name);
+		free(s->data[i].label);
 		debugfile__free(&s->data[i].debug);
 	}
 	vec__free(s);

@@ -13,7 +13,8 @@
 struct source {
 	int fd;
 	const char *path;
-	char *name;	/* base name */
+	char *name;	/* base name: what LIB means */
+	char *label;	/* the same, or the path where several files have that name */
 	uint32_t index; /* in plan_input.sources */
 	struct debug_wish wish;
 	struct debug_candidates debug;

@@ -7,6 +7,7 @@
 #include "symbols/image.h"
 
 #include <stdio.h>
+#include <unistd.h>
 #include <zlib.h>
 
 #include "base/strbuf.h"
@@ -157,25 +158,39 @@ static bool same_layout(const struct elf_file *a, const struct elf_file *b)
 	}
 }
 
-/* What shows that it is another program's, in words; "" when nothing does. */
-static char *mismatch(const struct image *img, const struct elf_file *debug, const uint32_t *crc)
+/* Read, not mapped: a mapping of hundreds of MB would all count as memory in use. */
+static uint32_t crc_of(int fd)
 {
-	uint32_t sum = crc ? (uint32_t)crc32_z(0, debug->base, debug->len) : 0;
+	uint8_t buf[1 << 16];
+	uLong sum = 0;
+	off_t at = 0;
+	ssize_t n;
+
+	while ((n = pread(fd, buf, sizeof(buf), at)) > 0) {
+		sum = crc32_z(sum, buf, (size_t)n);
+		at += n;
+	}
+	return (uint32_t)sum;
+}
+
+/* What shows that it is another program's, in words; "" when nothing does. */
+static char *mismatch(const struct image *img, const struct elf_file *debug, int fd,
+		      const uint32_t *crc)
+{
 	char *id = elf_file__build_id(debug);
 	struct strbuf why = STRBUF_INIT;
+	uint32_t sum;
 
 	if (img->build_id && id && strcmp(img->build_id, id))
 		strbuf__addf(&why, "its build-id is %s, that of the program is %s", id,
 			     img->build_id);
-	else if (crc && sum != *crc)
-		strbuf__addf(&why, "its CRC is %08x, the program's .gnu_debuglink says %08x", sum,
-			     *crc);
 	else if (!same_layout(&img->file, debug))
 		strbuf__adds(&why, "its segments are not those of the program");
 	else if (!crc && !debug->eh.e_phnum && !(img->build_id && id))
 		strbuf__adds(&why, "nothing in it shows that it belongs to the program");
-	else
-		strbuf__adds(&why, "");
+	else if (crc && (sum = crc_of(fd)) != *crc)
+		strbuf__addf(&why, "its CRC is %08x, the program's .gnu_debuglink says %08x", sum,
+			     *crc);
 	free(id);
 	return why.len || why.oom ? strbuf__take(&why) : strdup("");
 }
@@ -203,7 +218,7 @@ int image__add_debug(struct image *img, int fd, const uint32_t *crc, char **reas
 {
 	struct elf_file debug;
 	const char *why = elf_file__open(fd, &debug);
-	char *wrong = why ? strdup(why) : mismatch(img, &debug, crc);
+	char *wrong = why ? strdup(why) : mismatch(img, &debug, fd, crc);
 
 	if (wrong && !*wrong && img->source != SYMBOLS_OWN) {
 		why = take_symbols(img, &debug, fd);

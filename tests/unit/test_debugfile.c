@@ -269,6 +269,33 @@ Test(debugfile, a_plan_of_the_program_and_a_library)
 	plan__free(plan);
 }
 
+Test(debugfile, files_of_one_name_are_told_apart)
+{
+	struct plan_source sources[] = {
+		{ open_fixture("split"), ELF_FIXTURES "/split" },
+		{ open_fixture("legacy/own_server"), ELF_FIXTURES "/legacy/own_server" },
+		{ open_fixture("v0/own_server"), ELF_FIXTURES "/v0/own_server" },
+	};
+	const char *glob = "own_server:own_server::with_closures";
+	struct plan_input in = { .sources = sources, .source_cnt = 3 };
+	struct plan_request req = { .functions = &glob,
+				    .function_cnt = 1,
+				    .profile_dir = "/nonexistent",
+				    .exe_name = sources[0].path };
+	struct plan *plan = NULL;
+	char *reason = NULL;
+
+	cr_assert_eq(plan__new_isolated(&in, &req, &plan, &reason), 0, "%s", reason);
+	cr_assert_eq(plan->fn_cnt, 2);
+	cr_expect_str_eq(plan->fns[0].name,
+			 ELF_FIXTURES "/legacy/own_server:own_server::with_closures");
+	cr_expect_str_eq(plan->fns[1].name,
+			 ELF_FIXTURES "/v0/own_server:own_server::with_closures");
+	plan__free(plan);
+	for (size_t i = 0; i < 3; i++)
+		close(sources[i].fd);
+}
+
 Test(debugfile, what_no_file_has_is_an_error)
 {
 	static const struct {
