@@ -30,7 +30,7 @@ const char *argp_program_version = "roletrace " VERSION;
 
 static const char doc[] =
 	"Shows where the functions of a running Rust server spend their time: attaches to an "
-	"unmodified process, measures, and leaves without a trace."
+	"unmodified process, measures, and leaves."
 	"\v"
 	"Examples:\n"
 	"  sudo roletrace --pid 4711               live, until Ctrl-C; then the report\n"
