@@ -23,6 +23,7 @@ enum {
 	KEY_BUDGET,
 	KEY_RAW,
 	KEY_EXE,
+	KEY_NAME,
 	KEY_EMPTY_PROGRAMS,
 };
 
@@ -36,18 +37,23 @@ static const char doc[] =
 	"  sudo roletrace --pid 4711               live, until Ctrl-C; then the report\n"
 	"  sudo roletrace --pid 4711 -d 10         for ten seconds\n"
 	"  sudo roletrace --pid 4711 -f '*::handle_submit*' -o submit.json\n"
+	"  sudo roletrace -- ./pool_sv2 -c pool.toml       from its first instruction\n"
+	"  sudo roletrace --name pool_sv2                  wait for it\n"
 	"  roletrace list --exe target/release/pool_sv2    what would be probed\n"
 	"  sudo roletrace check                    what this machine allows\n"
 	"\n"
 	"A GLOB matches a whole demangled name without its hash: `*' any characters, `?' one.\n"
-	"Exit codes: 0 done, 1 failed while running, 2 usage, 3 no such process, 4 the machine or\n"
-	"rights do not allow it.";
+	"Exit codes: 0 done, 1 failed while running, 2 usage, 3 no such process, 4 the machine "
+	"or rights do not allow it; with a command, the command's own.";
 
-static const char args_doc[] = "--pid N\nlist --pid N | --exe PATH\ncheck";
+static const char args_doc[] = "--pid N | --name COMM | --exe PATH\n-- COMMAND [ARGUMENT...]\nlist "
+			       "--pid N | --exe PATH\ncheck";
 
 static const struct argp_option table[] = {
 	{ "pid", 'p', "N", 0, "The process to trace", 0 },
-	{ "exe", KEY_EXE, "PATH", 0, "list: a file instead of a process", 0 },
+	{ "name", KEY_NAME, "COMM", 0, "The process of this name; waits until there is one", 0 },
+	{ "exe", KEY_EXE, "PATH", 0,
+	  "The process that runs this file; waits until there is one. For list: the file", 0 },
 	{ NULL, 0, NULL, 0, "What to trace (default: the crates of the program itself)", 1 },
 	{ "crate", KEY_CRATE, "GLOB", 0, "Functions of this crate (repeatable)", 1 },
 	{ "function", 'f', "[LIB:]GLOB", 0,
@@ -170,16 +176,18 @@ static void parse_command(struct argp_state *state, const char *arg, struct opti
 
 static void check_whole(struct argp_state *state, const struct options *o)
 {
+	int ways = !!o->pid + !!o->exe + !!o->name + !!o->argv;
+
 	if (o->command == COMMAND_CHECK) {
-		if (o->pid || o->exe)
+		if (ways)
 			argp_error(state, "check takes no process");
 		return;
 	}
-	if (o->command == COMMAND_TRACE && o->exe)
-		argp_error(state, "--exe goes with list");
-	if (o->command == COMMAND_LIST && o->exe && o->pid)
-		argp_error(state, "list takes --pid or --exe, not both");
-	if (!o->pid && !o->exe)
+	if (o->command == COMMAND_LIST && (o->name || o->argv))
+		argp_error(state, "list takes --pid or --exe");
+	if (ways > 1)
+		argp_error(state, "--pid, --name, --exe and a command exclude each other");
+	if (!ways)
 		argp_error(state, o->command == COMMAND_LIST ? "list needs --pid or --exe"
 							     : "which process? give --pid N");
 	if (o->no_functions && (o->functions.cnt || o->crates.cnt || o->debug_file))
@@ -232,6 +240,9 @@ static error_t parse_one(int key, char *arg, struct argp_state *state)
 	case KEY_RAW:
 		o->raw = true;
 		break;
+	case KEY_NAME:
+		o->name = arg;
+		break;
 	case KEY_EXE:
 		o->exe = arg;
 		break;
@@ -262,6 +273,13 @@ bool options__parse(int argc, char **argv, struct options *out, int *code)
 
 	memset(out, 0, sizeof(*out));
 	out->budget = DEFAULT_BUDGET;
+	/* the command to start is not ours to parse */
+	for (int i = 1; i < argc; i++) {
+		if (!strcmp(argv[i], "--") && i + 1 < argc) {
+			out->argv = argv + i + 1;
+			argc = i;
+		}
+	}
 	argp_err_exit_status =
 		CODE_USAGE; /* argp itself ends the program on --help and usage errors */
 	err = argp_parse(&argp, argc, argv, 0, NULL, out);

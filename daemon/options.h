@@ -28,8 +28,11 @@ struct str_list {
 
 struct options {
 	enum command command;
-	int pid;	 /* 0: none */
-	const char *exe; /* list --exe */
+	/* The process to trace: one of these. */
+	int pid;	  /* 0: none */
+	const char *exe;  /* the one that runs this file; for list: the file itself */
+	const char *name; /* the one of this name (comm) */
+	char **argv;	  /* to be started; NULL at its end */
 	struct str_list outputs, crates, functions, excludes;
 	const char *profile;
 	const char *debug_file; /* NULL: looked for */

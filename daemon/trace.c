@@ -13,6 +13,7 @@
 #include <sys/signalfd.h>
 #include <sys/stat.h>
 #include <sys/timerfd.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "attach/breaker.h"
@@ -29,7 +30,9 @@
 #include "plan/list.h"
 #include "plan/plan.h"
 #include "plan/sources.h"
+#include "target/find.h"
 #include "target/process.h"
+#include "target/spawn.h"
 #include "ui/live.h"
 #include "ui/report.h"
 
@@ -50,6 +53,9 @@ struct run {
 	char *default_output;
 	bool data_on_stdout; /* the report makes way: it goes to stderr */
 	struct live *live;
+	pid_t child; /* started by us; 0: none */
+	bool held;   /* it has not been let run yet */
+	sigset_t old_mask;
 	int signal_fd, timer_fd;
 	uint64_t start_ns, stop_ns; /* stop 0: no limit */
 	uint64_t next_draw_ns, next_write_ns, draw_ns, write_ns;
@@ -260,12 +266,86 @@ static int attach(struct run *r)
 	return CODE_OK;
 }
 
+/* ---- which process ---- */
+
+#define FIND_INTERVAL_MS 50
+
+/* Until a process fits; CODE_NO_PROCESS when a signal ends the waiting. */
+static int wait_for_process(struct run *r, int *pid)
+{
+	struct find_request req = { .comm = r->opts->name, .exe = r->opts->exe };
+	struct pollfd p = { .fd = r->signal_fd, .events = POLLIN };
+	bool said = false;
+
+	for (;;) {
+		int found = find__process(&req);
+
+		if (found < 0)
+			return say(CODE_FAILED, NULL, strerror(-found));
+		if (found) {
+			*pid = found;
+			return CODE_OK;
+		}
+		if (!said)
+			log_info("waiting for a process of %s '%s'",
+				 req.comm ? "name" : "executable", req.comm ?: req.exe);
+		said = true;
+		if (poll(&p, 1, FIND_INTERVAL_MS) > 0)
+			return say(CODE_NO_PROCESS, NULL, "no such process came");
+	}
+}
+
+static int choose_process(struct run *r, int *pid)
+{
+	char *reason = NULL;
+	int err;
+
+	*pid = r->opts->pid;
+	if (*pid)
+		return CODE_OK;
+	if (!r->opts->argv)
+		return wait_for_process(r, pid);
+	err = spawn__held(r->opts->argv, &r->old_mask, &r->child, &reason);
+	if (err)
+		return say(CODE_FAILED, reason, strerror(-err));
+	r->held = true;
+	*pid = r->child;
+	return CODE_OK;
+}
+
+/* The terminal's Ctrl-C reaches the child by itself; what was sent to us alone is passed on. */
+static void pass_signal_on(struct run *r)
+{
+	struct signalfd_siginfo info;
+
+	if (read(r->signal_fd, &info, sizeof(info)) == sizeof(info) && info.ssi_code != SI_KERNEL)
+		kill(r->child, (int)info.ssi_signo);
+}
+
+/* The child goes on without us until it ends; its exit code is ours. */
+static int wait_for_child(struct run *r)
+{
+	struct pollfd fds[] = {
+		{ .fd = r->signal_fd, .events = POLLIN },
+		{ .fd = r->target.pidfd, .events = POLLIN },
+	};
+	int status;
+
+	while (poll(fds, 2, -1) < 0 || !fds[1].revents)
+		if (fds[0].revents)
+			pass_signal_on(r);
+	while (waitpid(r->child, &status, 0) < 0)
+		if (errno != EINTR)
+			return CODE_FAILED;
+	return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
 static int prepare(struct run *r)
 {
 	const struct options *o = r->opts;
 	const struct feature *missing;
 	char *reason = NULL;
-	int err, code;
+	int err, code, pid;
 
 	code = open_outputs(r);
 	if (code)
@@ -277,7 +357,11 @@ static int prepare(struct run *r)
 			  missing->name, missing->detail);
 		return CODE_NOT_ALLOWED;
 	}
-	err = target__open(o->pid, &r->target, &reason);
+	code = choose_process(r, &pid);
+	if (code)
+		return code;
+	r->begin_ns = clock__mono_ns();
+	err = target__open(pid, &r->target, &reason);
 	if (err)
 		return say(code_of(err), reason, strerror(-err));
 	r->target_open = true;
@@ -375,7 +459,7 @@ static int open_events(struct run *r)
 	sigaddset(&set, SIGINT);
 	sigaddset(&set, SIGTERM);
 	sigaddset(&set, SIGHUP);
-	sigprocmask(SIG_BLOCK, &set, NULL);
+	sigprocmask(SIG_BLOCK, &set, &r->old_mask);
 	signal(SIGPIPE, SIG_IGN);
 	r->signal_fd = signalfd(-1, &set, SFD_CLOEXEC);
 	r->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
@@ -434,8 +518,10 @@ static void loop(struct run *r)
 		}
 		if (poll(fds, 3, wait_ms) < 0 && errno != EINTR)
 			return;
-		if (fds[0].revents)
+		if (fds[0].revents && !r->child)
 			return;
+		if (fds[0].revents)
+			pass_signal_on(r);
 		if (fds[1].revents || tracer__exec_seen(r->tracer)) {
 			collector__stop(r->collector);
 			collector__target_ended(r->collector);
@@ -490,9 +576,16 @@ int trace__run(const struct options *opts)
 		code = say(CODE_FAILED, NULL, "out of memory");
 	if (!code) {
 		start(&r);
+		if (r.held && spawn__release(r.child))
+			log_error("cannot let process %d run: %s", r.child, strerror(errno));
+		r.held = false;
 		loop(&r);
 		code = finish(&r);
+		if (r.child)
+			code = wait_for_child(&r) ?: code;
 	}
+	if (r.held)
+		spawn__kill(r.child);
 	collector__free(r.collector);
 	tracer__free(r.tracer);
 	live__free(r.live);
