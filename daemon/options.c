@@ -30,7 +30,7 @@ const char *argp_program_version = "roletrace " VERSION;
 
 static const char doc[] =
 	"Shows where the functions of a running Rust server spend their time: attaches to an "
-	"unmodified process, measures, and leaves without a trace."
+	"unmodified process, measures, and leaves."
 	"\v"
 	"Examples:\n"
 	"  sudo roletrace --pid 4711               live, until Ctrl-C; then the report\n"
@@ -112,7 +112,7 @@ static void parse_seconds(struct argp_state *state, const char *name, const char
 			  double *out)
 {
 	if (!parse_number(arg, out) || *out < min || *out > 1e9)
-		argp_error(state, "--%s needs a number of seconds, at least %g: '%s'", name, min,
+		argp_error(state, "--%s needs a number of seconds, %g to 1e9: '%s'", name, min,
 			   arg);
 }
 

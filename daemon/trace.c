@@ -466,8 +466,11 @@ static int finish(struct run *r)
 	code = write_outputs(r, s);
 	if (r->data_on_stdout)
 		ro.colour = false;
-	report__print(s, &ro, report);
-	fflush(report);
+	err = report__print(s, &ro, report);
+	if ((err || fflush(report)) && errno != EPIPE) {
+		log_error("cannot print the report: %s", strerror(err ? -err : errno));
+		code = CODE_FAILED;
+	}
 	for (size_t i = 0; i < r->dests.cnt && !code; i++)
 		if (strcmp(r->dests.data[i].path, "-"))
 			log_info("wrote %s", r->dests.data[i].path);
@@ -514,10 +517,14 @@ static int plan_file(const struct options *o, struct plan **out)
 	struct plan_source exe = { .path = path ? path : o->exe };
 	struct plan_input in = { .sources = &exe, .source_cnt = 1, .debug_file = o->debug_file };
 	int code = CODE_FAILED;
+	struct stat st;
 
-	exe.fd = open(exe.path, O_RDONLY | O_CLOEXEC);
+	/* a FIFO must not make us wait for a writer */
+	exe.fd = open(exe.path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	if (exe.fd < 0)
 		log_error("cannot open '%s': %s", o->exe, strerror(errno));
+	else if (fstat(exe.fd, &st) || !S_ISREG(st.st_mode))
+		log_error("'%s' is no regular file", o->exe);
 	else
 		code = make_plan(o, &in, true, out);
 	if (exe.fd >= 0)

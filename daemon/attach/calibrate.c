@@ -25,7 +25,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "attach/closer.h"
+#include "attach/hands.h"
 #include "base/clock.h"
 #include "base/fs.h"
 #include "base/log.h"
@@ -146,13 +146,18 @@ static int file_offset(const void *addr, unsigned long *out)
 	return err;
 }
 
-static struct bpf_link *attach(struct bpf_program *prog, pid_t pid, const unsigned long *offsets,
-			       const __u64 *cookies, size_t cnt, bool ret)
+static int attach(const struct bpf_program *prog, pid_t pid, const unsigned long *offsets,
+		  const unsigned long long *cookies, size_t cnt, bool ret)
 {
-	LIBBPF_OPTS(bpf_uprobe_multi_opts, opts, .offsets = offsets, .cookies = cookies, .cnt = cnt,
-		    .retprobe = ret);
+	struct hands_request req = { .prog_fd = bpf_program__fd(prog),
+				     .path = "/proc/self/exe",
+				     .pid = pid,
+				     .offsets = offsets,
+				     .cookies = cookies,
+				     .cnt = cnt,
+				     .retprobe = ret };
 
-	return bpf_program__attach_uprobe_multi(prog, pid, "/proc/self/exe", NULL, &opts);
+	return hands__attach(&req);
 }
 
 /* The median duration the programs recorded for a calibration function. */
@@ -176,12 +181,12 @@ static rt_u64 recorded_median(const struct object *obj, rt_u32 fn)
 
 /* One round of all four functions, with exits at sites or by return probes. */
 static int measure(struct object *obj, bool uretprobes, rt_u64 pair_ns[], rt_u64 floor_ns[],
-		   struct closer *to)
+		   struct hands_pile *to)
 {
 	unsigned long offsets[2 * OBJECT_CALIBRATION_FNS];
-	__u64 cookies[2 * OBJECT_CALIBRATION_FNS];
+	unsigned long long cookies[2 * OBJECT_CALIBRATION_FNS];
 	struct functions_bpf *skel = obj->skel;
-	struct bpf_link *link = NULL, *ret = NULL;
+	int link = -1, ret = -1;
 	rt_u64 deadline;
 	struct board *board;
 	size_t cnt = 0;
@@ -215,13 +220,13 @@ static int measure(struct object *obj, bool uretprobes, rt_u64 pair_ns[], rt_u64
 
 	if (uretprobes) {
 		link = attach(skel->progs.uret_entry, child, offsets, cookies, cnt, false);
-		ret = link ? attach(skel->progs.uret_exit, child, offsets, cookies, cnt, true)
-			   : NULL;
+		ret = link < 0 ? link
+			       : attach(skel->progs.uret_exit, child, offsets, cookies, cnt, true);
 	} else {
-		link = attach(skel->progs.site, child, offsets, cookies, cnt, false);
+		link = ret = attach(skel->progs.site, child, offsets, cookies, cnt, false);
 	}
-	if (!link || (uretprobes && !ret)) {
-		err = -errno;
+	if (ret < 0) {
+		err = ret;
 		goto out;
 	}
 	err = object__kernel_tgid(obj, child, &tgid);
@@ -246,8 +251,9 @@ out:
 		kill(child, SIGKILL);
 		waitpid(child, NULL, 0);
 	}
-	closer__add(to, ret);
-	closer__add(to, link);
+	hands__put(to, link);
+	if (ret != link)
+		hands__put(to, ret);
 	skel->bss->batch_gen[BATCH] = 0;
 	skel->bss->target_tgid = 0;
 	munmap(board, sizeof(*board));
@@ -260,7 +266,7 @@ static rt_u64 minus(rt_u64 a, rt_u64 b)
 	return a > b ? a - b : 0;
 }
 
-int calibrate__run(struct object *obj, bool uretprobes, struct closer *to)
+int calibrate__run(struct object *obj, bool uretprobes, struct hands_pile *to)
 {
 	volatile struct rt_prices *p = &obj->skel->bss->prices;
 	rt_u64 pair[OBJECT_CALIBRATION_FNS], floor[OBJECT_CALIBRATION_FNS];

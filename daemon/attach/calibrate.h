@@ -11,12 +11,12 @@
 
 #include "attach/object.h"
 
-struct closer;
+struct hands_pile;
 
 /*
  * uretprobes: measure return probes too. Leaves the prices in the object, and all counters zero.
  * The links it used (on a process that is gone) are left to the closer.
  */
-int calibrate__run(struct object *obj, bool uretprobes, struct closer *to);
+int calibrate__run(struct object *obj, bool uretprobes, struct hands_pile *to);
 
 #endif

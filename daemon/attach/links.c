@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "attach/closer.h"
+#include "attach/hands.h"
 #include "base/log.h"
 #include "functions.skel.h"
 
@@ -23,7 +23,7 @@
 /* Functions [first, end) of the plan and their sites [site_first, site_end). */
 struct batch {
 	rt_u32 first, end;
-	struct closer links;
+	struct hands_pile links;
 	rt_u8 gen;
 };
 
@@ -39,7 +39,7 @@ struct links {
 	bool *shed, *refused;
 	/* scratch for one attach call */
 	unsigned long *offsets;
-	__u64 *cookies;
+	unsigned long long *cookies;
 };
 
 /* ---- one link ---- */
@@ -68,22 +68,23 @@ static size_t gather(struct links *l, rt_u32 first, rt_u32 end, rt_u32 batch, rt
 	return n;
 }
 
-static int attach_program(struct links *l, struct bpf_program *prog, rt_u32 object, size_t cnt,
-			  bool retprobe, struct closer *out)
+static int attach_program(struct links *l, const struct bpf_program *prog, rt_u32 object,
+			  size_t cnt, bool retprobe, struct hands_pile *out)
 {
-	LIBBPF_OPTS(bpf_uprobe_multi_opts, opts, .offsets = l->offsets, .cookies = l->cookies,
-		    .cnt = cnt, .retprobe = retprobe);
-	struct bpf_link *link;
+	struct hands_request req = { .prog_fd = bpf_program__fd(prog),
+				     .path = l->paths[object],
+				     .pid = l->pid,
+				     .offsets = l->offsets,
+				     .cookies = l->cookies,
+				     .cnt = cnt,
+				     .retprobe = retprobe };
+	int fd = hands__attach(&req);
 
-	link = bpf_program__attach_uprobe_multi(prog, l->pid ? l->pid : -1, l->paths[object], NULL,
-						&opts);
-	if (!link)
-		return -errno;
-	closer__add(out, link);
-	return 0;
+	hands__put(out, fd);
+	return fd < 0 ? fd : 0;
 }
 
-static int attach_gathered(struct links *l, rt_u32 object, size_t cnt, struct closer *out)
+static int attach_gathered(struct links *l, rt_u32 object, size_t cnt, struct hands_pile *out)
 {
 	struct functions_bpf *skel = l->obj->skel;
 	int err;
@@ -112,10 +113,11 @@ static bool is_hopeless(int err)
 
 /* Attaches the functions [first, end); refused ones are marked and left out. */
 static int attach_range(struct links *l, rt_u32 first, rt_u32 end, rt_u32 batch, rt_u8 gen,
-			struct closer *out)
+			struct hands_pile *out)
 {
 	size_t cnt = gather(l, first, end, batch, gen), before = out->cnt;
 	rt_u32 mid = first + (end - first) / 2;
+	struct hands_pile half = {};
 	int err;
 
 	if (!cnt)
@@ -125,7 +127,8 @@ static int attach_range(struct links *l, rt_u32 first, rt_u32 end, rt_u32 batch,
 		return err;
 	/* of a pair of links the first may stand: take it back before trying halves */
 	while (out->cnt > before)
-		bpf_link__destroy(out->data[--out->cnt]);
+		hands__put(&half, out->data[--out->cnt]);
+	hands__close(&half);
 	if (end - first == 1) {
 		log_debug("attach: kernel refused '%s': %s", l->plan->fns[first].name,
 			  strerror(-err));
@@ -137,7 +140,7 @@ static int attach_range(struct links *l, rt_u32 first, rt_u32 end, rt_u32 batch,
 }
 
 /* The catch sites of one file. */
-static int attach_catches_of(struct links *l, rt_u32 object, rt_u8 gen, struct closer *out)
+static int attach_catches_of(struct links *l, rt_u32 object, rt_u8 gen, struct hands_pile *out)
 {
 	size_t n = 0;
 	int err;
@@ -163,7 +166,7 @@ static int attach_catches_of(struct links *l, rt_u32 object, rt_u8 gen, struct c
 	return err;
 }
 
-static int attach_catches(struct links *l, rt_u8 gen, struct closer *out)
+static int attach_catches(struct links *l, rt_u8 gen, struct hands_pile *out)
 {
 	int err = 0;
 
@@ -173,22 +176,22 @@ static int attach_catches(struct links *l, rt_u8 gen, struct closer *out)
 }
 
 /* New links under a new generation, then the switch, then the old ones go. */
-static int renew(struct links *l, rt_u32 number, struct closer *old)
+static int renew(struct links *l, rt_u32 number, struct hands_pile *old)
 {
 	struct batch *b = &l->batches[number];
 	rt_u8 gen = b->gen == 255 ? 1 : b->gen + 1;
-	struct closer links = {};
+	struct hands_pile links = {};
 	int err;
 
 	err = number == CATCH_BATCH ? attach_catches(l, gen, &links)
 				    : attach_range(l, b->first, b->end, number, gen, &links);
 	if (err) {
-		closer__run(&links);
+		hands__close(&links);
 		return err;
 	}
 	l->obj->skel->bss->batch_gen[number] = gen;
 	b->gen = gen;
-	closer__move(old, &b->links);
+	hands__move(old, &b->links);
 	b->links = links;
 	return 0;
 }
@@ -237,7 +240,7 @@ int links__attach(struct object *obj, const struct plan *plan, const struct link
 		  struct links **out)
 {
 	struct links *l = calloc(1, sizeof(*l));
-	struct closer old = {};
+	struct hands_pile old = {};
 	int err;
 
 	if (!l)
@@ -261,7 +264,7 @@ int links__attach(struct object *obj, const struct plan *plan, const struct link
 	return 0;
 fail:
 	links__free(l, &old);
-	closer__run(&old);
+	hands__close(&old);
 	return err;
 }
 
@@ -282,7 +285,7 @@ size_t links__site_cnt(const struct links *l)
 
 int links__shed(struct links *l, const rt_u32 *fns, size_t cnt)
 {
-	struct closer old = {};
+	struct hands_pile old = {};
 	int err = 0;
 
 	for (size_t i = 0; i < cnt; i++) {
@@ -297,27 +300,27 @@ int links__shed(struct links *l, const rt_u32 *fns, size_t cnt)
 			break;
 		}
 	}
-	closer__run(&old);
+	hands__close(&old);
 	return err;
 }
 
 int links__rearm(struct links *l)
 {
-	struct closer old = {};
+	struct hands_pile old = {};
 	int err = renew(l, CATCH_BATCH, &old);
 
 	for (rt_u32 b = 0; b < l->batch_cnt && !err; b++)
 		err = renew(l, b, &old);
-	closer__run(&old);
+	hands__close(&old);
 	return err;
 }
 
-void links__free(struct links *l, struct closer *to)
+void links__free(struct links *l, struct hands_pile *to)
 {
 	if (!l)
 		return;
 	for (size_t b = 0; b <= FN_BATCHES; b++)
-		closer__move(to, &l->batches[b].links);
+		hands__move(to, &l->batches[b].links);
 	free(l->site_first);
 	free(l->shed);
 	free(l->refused);

@@ -15,7 +15,7 @@
 #include "attach/object.h"
 #include "plan/plan.h"
 
-struct closer;
+struct hands_pile;
 struct links;
 
 /* Which programs sit on the sites; the empty ones are the floor of the benchmarks. */
@@ -43,6 +43,6 @@ int links__shed(struct links *l, const rt_u32 *fns, size_t cnt);
 int links__rearm(struct links *l);
 
 /* Frees it; the open links go to the closer. */
-void links__free(struct links *l, struct closer *to);
+void links__free(struct links *l, struct hands_pile *to);
 
 #endif

@@ -10,7 +10,7 @@
 
 #include "attach/breaker.h"
 #include "attach/calibrate.h"
-#include "attach/closer.h"
+#include "attach/hands.h"
 #include "attach/links.h"
 #include "attach/verify.h"
 #include "base/clock.h"
@@ -25,9 +25,10 @@ struct tracer {
 	const struct target *target;
 	struct object obj;
 	struct links *links;
-	struct closer closer;	 /* links to close at the end */
-	struct breaker *breaker; /* NULL: no budget */
-	const char **paths;	 /* that open the files, by object of the plan */
+	struct bpf_link *life[2];   /* thread exits, exec */
+	struct hands_pile to_close; /* probe links to close at the end */
+	struct breaker *breaker;    /* NULL: no budget */
+	const char **paths;	    /* that open the files, by object of the plan */
 	rt_u32 *scratch;
 	bool *skip; /* no probes on it: refused or shed */
 	VEC(struct tracer_shed) shed;
@@ -57,7 +58,7 @@ static int attach_life(struct tracer *t, char **reason)
 		if (!link)
 			return fail(reason, -errno, "cannot attach to '%s': %s",
 				    bpf_program__name(progs[i]), strerror(errno));
-		closer__add(&t->closer, link);
+		t->life[i] = link;
 	}
 	return 0;
 }
@@ -145,7 +146,7 @@ static int set_up(struct tracer *t, const struct tracer_opts *opts, char **reaso
 	if (err)
 		return fail(reason, err, "cannot load the BPF programs: %s", strerror(-err));
 	if (t->plan->fn_cnt) {
-		err = calibrate__run(&t->obj, uret, &t->closer);
+		err = calibrate__run(&t->obj, uret, &t->to_close);
 		if (err)
 			return fail(reason, err, "cannot measure the price of a probe: %s",
 				    strerror(-err));
@@ -262,8 +263,10 @@ void tracer__free(struct tracer *t)
 		return;
 	if (t->obj.skel)
 		t->obj.skel->bss->gate = 0;
-	links__free(t->links, &t->closer);
-	closer__run(&t->closer);
+	links__free(t->links, &t->to_close);
+	hands__close(&t->to_close);
+	for (size_t i = 0; i < sizeof(t->life) / sizeof(t->life[0]); i++)
+		bpf_link__destroy(t->life[i]);
 	object__unload(&t->obj);
 	breaker__free(t->breaker);
 	free(t->paths);

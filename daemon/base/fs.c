@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <libgen.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -66,55 +67,86 @@ static int write_in_place(const char *path, const void *data, size_t len)
 	return err;
 }
 
-/* The rename is durable only once the folder is. */
-static void sync_folder_of(const char *path)
+/* The folder a path is in, to be freed. */
+static char *folder_of(const char *path)
 {
-	char *copy = strdup(path);
-	int fd;
+	char *copy = strdup(path), *folder = copy ? strdup(dirname(copy)) : NULL;
 
-	if (!copy)
-		return;
-	fd = open(dirname(copy), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	free(copy);
+	return folder;
+}
+
+/* The rename is durable only once the folder is. */
+static void sync_folder(const char *folder)
+{
+	int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
 	if (fd >= 0) {
 		(void)fsync(fd);
 		close(fd);
 	}
-	free(copy);
+}
+
+/* A new file that has no name yet, so that a crash leaves none; else one called tmp. */
+static int open_unnamed(const char *folder, const char *tmp, bool *named)
+{
+	int fd = open(folder, O_TMPFILE | O_WRONLY | O_CLOEXEC, 0666);
+
+	*named = fd < 0 && (errno == EOPNOTSUPP || errno == EISDIR);
+	if (!*named)
+		return fd;
+	unlink(tmp);
+	return open(tmp, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0666);
+}
+
+static int give_name(int fd, const char *tmp)
+{
+	char self[64];
+
+	snprintf(self, sizeof(self), "/proc/self/fd/%d", fd);
+	unlink(tmp);
+	return linkat(AT_FDCWD, self, AT_FDCWD, tmp, AT_SYMLINK_FOLLOW) ? -errno : 0;
+}
+
+static int replace(const char *path, const char *folder, const char *tmp, const void *data,
+		   size_t len)
+{
+	bool named;
+	int fd = open_unnamed(folder, tmp, &named), err;
+
+	if (fd < 0)
+		return -errno;
+	err = fs__write_all(fd, data, len);
+	if (!err && fsync(fd))
+		err = -errno;
+	if (!err && !named) {
+		err = give_name(fd, tmp);
+		named = !err;
+	}
+	if (close(fd) && !err)
+		err = -errno;
+	if (!err && rename(tmp, path))
+		err = -errno;
+	if (err && named)
+		unlink(tmp);
+	if (!err)
+		sync_folder(folder);
+	return err;
 }
 
 int fs__write_atomic(const char *path, const void *data, size_t len)
 {
 	struct strbuf tmp = STRBUF_INIT;
 	struct stat st;
-	mode_t mode;
-	int fd, err;
+	char *folder;
+	int err;
 
 	if (stat(path, &st) == 0 && !S_ISREG(st.st_mode))
 		return S_ISDIR(st.st_mode) ? -EISDIR : write_in_place(path, data, len);
-
-	strbuf__addf(&tmp, "%s.XXXXXX", path);
-	if (tmp.oom)
-		return -ENOMEM;
-	fd = mkostemp(tmp.s, O_CLOEXEC);
-	if (fd < 0) {
-		err = -errno;
-		goto out;
-	}
-	mode = umask(0);
-	umask(mode);
-	(void)fchmod(fd, 0666 & ~mode);
-	err = fs__write_all(fd, data, len);
-	if (!err && fsync(fd))
-		err = -errno;
-	if (close(fd) && !err)
-		err = -errno;
-	if (!err && rename(tmp.s, path))
-		err = -errno;
-	if (err)
-		unlink(tmp.s);
-	else
-		sync_folder_of(path);
-out:
+	folder = folder_of(path);
+	strbuf__addf(&tmp, "%s.tmp-%d", path, getpid());
+	err = folder && !tmp.oom ? replace(path, folder, tmp.s, data, len) : -ENOMEM;
 	strbuf__free(&tmp);
+	free(folder);
 	return err;
 }

@@ -244,7 +244,10 @@ static void edges(struct report *r)
 		text__cell(&r->text, name.s, -(2 * side + 3), STYLE_PLAIN, false);
 		text__count(cell, e->calls, 8);
 		text__cell(&r->text, cell, 9, STYLE_PLAIN, false);
-		text__duration(cell, e->total_ns);
+		if (e->total_ns)
+			text__duration(cell, e->total_ns);
+		else
+			strcpy(cell, "-"); /* recursion: in the outermost call's time already */
 		text__cell(&r->text, cell, 8, STYLE_PLAIN, false);
 		gap(r);
 		strbuf__free(&name);

@@ -2,6 +2,7 @@
 """L*: processes and files come and go; roletrace's own end, however it comes."""
 
 import os
+import random
 import shutil
 import signal
 import time
@@ -123,6 +124,26 @@ def test_l9_sigkill_with_2000_functions():
         "calls of all 2,000 functions",
     )
     snapshot.nothing_lost()
+    f.finish()
+
+
+def test_l9_sigkill_while_attaching_and_detaching():
+    """Killed in the middle of writing breakpoints, or of taking them out: none stays."""
+    f = Fixture("many")
+    f.say("go")
+    rng = random.Random(9)
+    for i in range(40):
+        t = Trace(f, wait=False)
+        if i % 2:
+            t.wait_attached()
+            t.process.send_signal(signal.SIGINT)
+            time.sleep(rng.uniform(0, 0.1))
+        else:
+            time.sleep(rng.uniform(0.02, 0.25))
+        t.process.kill()
+        t.process.wait()
+        until(lambda: not f.breakpoints(), 5, f"breakpoints stay after kill {i}")
+    f.ask("quiesce")
     f.finish()
 
 

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Creates and closes probe links in child processes.
+ *
+ * The kernel writes breakpoints into the target, and takes them out again, in the context of the
+ * task that creates or closes the link; and when a SIGKILL is pending for that task it fails half
+ * way ("failed to unregister, leaking uprobe"): breakpoints stay in the target for good. So nobody
+ * who may be killed does it. A child in a session of its own does, while this process only waits;
+ * it finishes what it began whatever becomes of us.
+ *
+ * Closing takes tens of ms a link when the machine is idle and seconds when it is not, whatever the
+ * link holds: the child closes them side by side.
+ */
+#ifndef ATTACH_HANDS_H
+#define ATTACH_HANDS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* Links to close, as file descriptors. */
+struct hands_pile {
+	int *data;
+	size_t cnt, cap;
+};
+
+struct hands_request {
+	int prog_fd;
+	const char *path;
+	int pid; /* 0: any */
+	const unsigned long *offsets;
+	const unsigned long long *cookies;
+	size_t cnt;
+	bool retprobe;
+};
+
+/* The new link's file descriptor, or -errno. */
+int hands__attach(const struct hands_request *req);
+
+/* Takes the link over (a negative one is ignored). Out of memory it is closed at once. */
+void hands__put(struct hands_pile *pile, int link_fd);
+/* Takes over all of another. */
+void hands__move(struct hands_pile *to, struct hands_pile *from);
+/* Closes them all and leaves the pile empty; back when the breakpoints are gone. */
+void hands__close(struct hands_pile *pile);
+
+#endif
