@@ -52,7 +52,7 @@ static bool is_late(struct walk *w)
 	return w->late;
 }
 
-/* libdw up to 0.191 takes file 0 for none, which since DWARF 5 is the unit's own file. */
+/* libdw 0.188 takes file 0 for none, which since DWARF 5 is the unit's own file. */
 static const char *first_file(Dwarf_Die *die)
 {
 	Dwarf_Attribute attr;
