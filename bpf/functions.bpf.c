@@ -13,9 +13,9 @@
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
-static __always_inline bool is_ours(rt_u64 cookie)
+static __always_inline bool is_ours(const struct task_struct *t, rt_u64 cookie)
 {
-	return gate && bpf_get_current_pid_tgid() >> 32 == target_tgid &&
+	return gate && t->tgid == (int)target_tgid &&
 	       batch_gen[RT_COOKIE_BATCH(cookie)] == RT_COOKIE_GEN(cookie);
 }
 
@@ -58,24 +58,25 @@ static __always_inline bool cond_holds(rt_u32 cond, rt_u64 flags)
 SEC("uprobe.multi")
 int site(struct pt_regs *ctx)
 {
+	struct task_struct *t = bpf_get_current_task_btf();
 	rt_u64 cookie = bpf_get_attach_cookie(ctx), now;
 	rt_u32 kind = RT_COOKIE_KIND(cookie), fn = RT_COOKIE_FN(cookie);
 
 	if (kind == RT_SITE_ENTRY) {
-		if (is_ours(cookie))
-			shadow_enter(fn, ctx->sp + RT_COOKIE_SP_BYTES(cookie),
+		if (is_ours(t, cookie))
+			shadow_enter(t, fn, ctx->sp + RT_COOKIE_SP_BYTES(cookie),
 				     RT_COOKIE_CLASS(cookie), false);
 		return 0;
 	}
 	now = bpf_ktime_get_ns();
-	if (!is_ours(cookie))
+	if (!is_ours(t, cookie))
 		return 0;
 	if (kind == RT_SITE_CATCH)
-		shadow_catch(ctx->sp + RT_COOKIE_SP_BYTES(cookie), RT_COOKIE_CLASS(cookie));
+		shadow_catch(t, ctx->sp + RT_COOKIE_SP_BYTES(cookie), RT_COOKIE_CLASS(cookie));
 	else if (kind == RT_SITE_JCC && !cond_holds(RT_COOKIE_COND(cookie), ctx->flags))
 		book_miss(fn);
 	else
-		shadow_leave(fn, ctx->sp, now, kind, RT_COOKIE_CLASS(cookie));
+		shadow_leave(t, fn, ctx->sp, now, kind, RT_COOKIE_CLASS(cookie));
 	return 0;
 }
 
@@ -83,10 +84,11 @@ int site(struct pt_regs *ctx)
 SEC("uprobe.multi")
 int uret_entry(struct pt_regs *ctx)
 {
+	struct task_struct *t = bpf_get_current_task_btf();
 	rt_u64 cookie = bpf_get_attach_cookie(ctx);
 
-	if (is_ours(cookie))
-		shadow_enter(RT_COOKIE_FN(cookie), ctx->sp, RT_COOKIE_CLASS(cookie), true);
+	if (is_ours(t, cookie))
+		shadow_enter(t, RT_COOKIE_FN(cookie), ctx->sp, RT_COOKIE_CLASS(cookie), true);
 	return 0;
 }
 
@@ -94,9 +96,10 @@ SEC("uretprobe.multi")
 int uret_exit(struct pt_regs *ctx)
 {
 	rt_u64 now = bpf_ktime_get_ns(), cookie = bpf_get_attach_cookie(ctx);
+	struct task_struct *t = bpf_get_current_task_btf();
 
-	if (is_ours(cookie))
-		shadow_leave(RT_COOKIE_FN(cookie), ctx->sp - 8, now, RT_SITE_URET, 0);
+	if (is_ours(t, cookie))
+		shadow_leave(t, RT_COOKIE_FN(cookie), ctx->sp - 8, now, RT_SITE_URET, 0);
 	return 0;
 }
 

@@ -285,9 +285,9 @@ static __always_inline bool is_tail_called(struct task_struct *t, rt_u64 sp)
 }
 
 /* A call begins at stack pointer sp. uret: by return probes, which replace the return address. */
-static __always_inline void shadow_enter(rt_u32 fn, rt_u64 sp, rt_u32 class, bool uret)
+static __always_inline void shadow_enter(struct task_struct *t, rt_u32 fn, rt_u64 sp, rt_u32 class,
+					 bool uret)
 {
-	struct task_struct *t = bpf_get_current_task_btf();
 	struct rt_fn_stats *st = stats_of(fn);
 	rt_u32 d, flags = class;
 	struct rt_frame *f;
@@ -385,10 +385,10 @@ static __noinline int book_orphan(rt_u32 fn)
 }
 
 /* A call of fn ends with the stack pointer at sp. */
-static __always_inline void shadow_leave(rt_u32 fn, rt_u64 sp, rt_u64 now, rt_u32 kind,
-					 rt_u32 class)
+static __always_inline void shadow_leave(struct task_struct *t, rt_u32 fn, rt_u64 sp, rt_u64 now,
+					 rt_u32 kind, rt_u32 class)
 {
-	struct rt_stack *s = bpf_task_storage_get(&stacks, bpf_get_current_task_btf(), 0, 0);
+	struct rt_stack *s = bpf_task_storage_get(&stacks, t, 0, 0);
 	rt_u64 floor, cost;
 	struct rt_frame *f;
 	rt_u32 d, entry;
@@ -441,9 +441,9 @@ static __always_inline void shadow_leave(rt_u32 fn, rt_u64 sp, rt_u64 now, rt_u3
 }
 
 /* A panic was caught at stack pointer sp. */
-static __always_inline void shadow_catch(rt_u64 sp, rt_u32 class)
+static __always_inline void shadow_catch(struct task_struct *t, rt_u64 sp, rt_u32 class)
 {
-	struct rt_stack *s = bpf_task_storage_get(&stacks, bpf_get_current_task_btf(), 0, 0);
+	struct rt_stack *s = bpf_task_storage_get(&stacks, t, 0, 0);
 
 	if (!s || !s->depth)
 		return;
