@@ -196,7 +196,7 @@ def ready():
     big = big_binary()
     if big:
         subjects.append(("cargo", big, []))
-        subjects.append(("cargo, 5,000 functions", big,
+        subjects.append(("cargo, 10,000 functions", big,
                          ["-f", "<*", "--exclude", "<a*", "--exclude", "<core*"]))
     for name, path, args in subjects:
         p = held(path)
