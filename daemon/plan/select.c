@@ -7,6 +7,7 @@
 
 #include <stdio.h>
 
+#include "base/glob.h"
 #include "base/strbuf.h"
 #include "base/vec.h"
 #include "plan/insn.h"
@@ -304,14 +305,6 @@ static bool same_package(const char *crate, const char *main_crate)
 	       (begins_with(main_crate, crate) && !is_library(crate));
 }
 
-static bool matches_any(const char *const *globs, size_t cnt, const char *text)
-{
-	for (size_t i = 0; i < cnt; i++)
-		if (name__glob(globs[i], text))
-			return true;
-	return false;
-}
-
 static int no_such_crate(struct scan *s, const char *glob, char **reason)
 {
 	struct strbuf sb = STRBUF_INIT;
@@ -331,7 +324,7 @@ static int choose_asked(struct scan *s, char **reason)
 		for (size_t i = 1; i < s->crates.cnt; i++) {
 			struct crate *crate = &s->crates.data[i];
 
-			if (!name__glob(s->req->crates[g], crate->name))
+			if (!glob__match(s->req->crates[g], crate->name))
 				continue;
 			any = crate->chosen = true;
 		}
@@ -353,8 +346,8 @@ static int choose_default(struct scan *s)
 		struct crate *crate = &s->crates.data[i];
 
 		crate->chosen = s->out->main_crate && same_package(crate->name, s->out->main_crate);
-		if (profile && matches_any((const char *const *)profile->crates, profile->crate_cnt,
-					   crate->name))
+		if (profile && glob__match_any((const char *const *)profile->crates,
+					       profile->crate_cnt, crate->name))
 			crate->chosen = true;
 	}
 	return err;
@@ -420,7 +413,7 @@ static bool is_asked_for(struct scan *s, const struct candidate *c, char **name)
 			continue;
 		if (!*name)
 			*name = name__demangle(c->mangled, &c->parts);
-		if (*name && name__glob(s->req->functions[i], *name))
+		if (*name && glob__match(s->req->functions[i], *name))
 			any = s->matched[i] = true;
 	}
 	return any;
@@ -428,10 +421,10 @@ static bool is_asked_for(struct scan *s, const struct candidate *c, char **name)
 
 static bool is_excluded(struct scan *s, const char *name)
 {
-	if (matches_any(s->req->excludes, s->req->exclude_cnt, name))
+	if (glob__match_any(s->req->excludes, s->req->exclude_cnt, name))
 		return true;
-	return s->profile && matches_any((const char *const *)s->profile->excludes,
-					 s->profile->exclude_cnt, name);
+	return s->profile && glob__match_any((const char *const *)s->profile->excludes,
+					     s->profile->exclude_cnt, name);
 }
 
 static char *with_tag(char *name, const struct name_parts *parts)
