@@ -8,6 +8,10 @@ class Failure(AssertionError):
     pass
 
 
+class Skip(Exception):
+    """What the test needs is not there."""
+
+
 def check(condition, message):
     if not condition:
         raise Failure(message)

@@ -14,7 +14,7 @@ import tempfile
 import threading
 import time
 
-from checks import Failure, check, close, equal, until  # noqa: F401 (for the tests)
+from checks import Failure, Skip, check, close, equal, until  # noqa: F401 (for the tests)
 from snapshot import Snapshot
 
 ROLETRACE = os.path.abspath(os.environ.get("ROLETRACE", "build/roletrace"))

@@ -30,14 +30,16 @@ def on_alarm(*_):
     raise harness.Failure("timed out")
 
 
-def run(name, function):
-    """One test; None or why it failed."""
+def run(function):
+    """One test; None or why it failed. Skip: what it needs is not there."""
     before = bpf.ids()
     signal.signal(signal.SIGALRM, on_alarm)
     signal.alarm(getattr(function, "seconds", 120))
-    why = None
+    why = skip = None
     try:
         function()
+    except harness.Skip as e:
+        skip = e
     except harness.Failure as e:
         why = str(e)
     except Exception:
@@ -50,6 +52,8 @@ def run(name, function):
         if time.monotonic() > end:
             return f"{why or ''}\n    BPF objects left: {', '.join(left)}"
         time.sleep(0.2)
+    if skip:
+        raise skip
     return why
 
 
@@ -69,17 +73,23 @@ def main():
     if not todo:
         print(f"no test is called like {args.k}", file=sys.stderr)
         return 2
-    failed = []
+    failed, skipped = [], 0
     for name, function in todo:
         start = time.monotonic()
-        why = run(name, function)
+        try:
+            why = run(function)
+        except harness.Skip as e:
+            print(f"SKIP {name[5:]}: {e}", flush=True)
+            skipped += 1
+            continue
         print(
             f"{'FAIL' if why else 'ok':5}{name[5:]}  {time.monotonic() - start:.1f} s", flush=True
         )
         if why:
             failed.append(name)
             print("    " + why.strip().replace("\n", "\n    "), flush=True)
-    print(f"{len(todo) - len(failed)} passed, {len(failed)} failed")
+    passed = len(todo) - len(failed) - skipped
+    print(f"{passed} passed, {len(failed)} failed" + (f", {skipped} skipped" if skipped else ""))
     return 1 if failed else 0
 
 
