@@ -64,6 +64,12 @@ install: $(O)/roletrace
 	install -d $(DESTDIR)$(PREFIX)/share/roletrace/profiles
 	install -m 644 profiles/*.conf $(DESTDIR)$(PREFIX)/share/roletrace/profiles
 	install -D -m 644 docs/roletrace.8 $(DESTDIR)$(PREFIX)/share/man/man8/roletrace.8
+	install -D -m 644 packaging/completion/roletrace.bash \
+		$(DESTDIR)$(PREFIX)/share/bash-completion/completions/roletrace
+	install -D -m 644 packaging/completion/_roletrace \
+		$(DESTDIR)$(PREFIX)/share/zsh/site-functions/_roletrace
+	install -D -m 644 packaging/completion/roletrace.fish \
+		$(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/roletrace.fish
 
 clean:
 	rm -rf $(O)

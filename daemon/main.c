@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "base/log.h"
 #include "options.h"
+#include "saved.h"
 #include "trace.h"
 
 int main(int argc, char **argv)
@@ -21,6 +22,9 @@ int main(int argc, char **argv)
 		break;
 	case COMMAND_CHECK:
 		code = trace__check();
+		break;
+	case COMMAND_REPORT:
+		code = saved__report(&opts);
 		break;
 	}
 	options__free(&opts);

@@ -25,6 +25,15 @@ enum {
 	KEY_EXE,
 	KEY_NAME,
 	KEY_EMPTY_PROGRAMS,
+	KEY_SORT,
+	KEY_LIMIT,
+	KEY_WIDTH,
+	KEY_CNT,
+};
+
+struct parse {
+	struct options *options;
+	bool given[KEY_CNT]; /* by key */
 };
 
 const char *argp_program_version = "roletrace " VERSION;
@@ -41,20 +50,25 @@ static const char doc[] =
 	"  sudo roletrace --name pool_sv2                  wait for it\n"
 	"  roletrace list --exe target/release/pool_sv2    what would be probed\n"
 	"  sudo roletrace check                    what this machine allows\n"
+	"  roletrace report role.json --sort p95   a saved snapshot again\n"
+	"  roletrace report role.json -o role.csv  ... in another format\n"
 	"\n"
 	"A GLOB matches a whole demangled name without its hash: `*' any characters, `?' one.\n"
 	"Exit codes: 0 done, 1 failed while running, 2 usage, 3 no such process, 4 the machine "
 	"or rights do not allow it; with a command, the command's own.";
 
 static const char args_doc[] = "--pid N | --name COMM | --exe PATH\n-- COMMAND [ARGUMENT...]\nlist "
-			       "--pid N | --exe PATH\ncheck";
+			       "--pid N | --exe PATH\ncheck\nreport FILE";
 
 static const struct argp_option table[] = {
 	{ "pid", 'p', "N", 0, "The process to trace", 0 },
 	{ "name", KEY_NAME, "COMM", 0, "The process of this name; waits until there is one", 0 },
 	{ "exe", KEY_EXE, "PATH", 0,
 	  "The process that runs this file; waits until there is one. For list: the file", 0 },
-	{ NULL, 0, NULL, 0, "What to trace (default: the crates of the program itself)", 1 },
+	{ NULL, 0, NULL, 0,
+	  "What to trace (default: the crates of the program itself), or what of a snapshot to "
+	  "report",
+	  1 },
 	{ "crate", KEY_CRATE, "GLOB", 0, "Functions of this crate (repeatable)", 1 },
 	{ "function", 'f', "[LIB:]GLOB", 0,
 	  "Functions of this name, in a shared library whose file or soname matches LIB "
@@ -75,9 +89,15 @@ static const struct argp_option table[] = {
 	  "0.02)",
 	  2 },
 	{ "output", 'o', "[FORMAT:]FILE", 0,
-	  "Write the snapshot to FILE (repeatable; default ./roletrace-COMM-PID.json; `json:-' is "
-	  "standard output)",
+	  "Write the snapshot to FILE (repeatable; default ./roletrace-COMM-PID.json; `-' is "
+	  "standard output). FORMAT is json, csv, csv-buckets or prom; without it FILE's suffix "
+	  "tells",
 	  2 },
+	{ "sort", KEY_SORT, "total|calls|avg|p95|max|self|name", 0,
+	  "Order of the report's rows (default: total)", 2 },
+	{ "limit", KEY_LIMIT, "N", 0, "At most N rows in each of the report's tables", 2 },
+	{ "width", KEY_WIDTH, "N", 0,
+	  "report: for N columns (default: the terminal's, 80 where there is none)", 2 },
 	{ NULL, 0, NULL, 0, "How to measure", 3 },
 	{ "exit", KEY_EXIT, "auto|sites|uretprobe", 0,
 	  "How a function's end is seen (auto: the safest. uretprobe: a panic through it kills the "
@@ -136,6 +156,36 @@ static void parse_pid(struct argp_state *state, const char *arg, struct options 
 	o->pid = (int)v;
 }
 
+static void parse_count(struct argp_state *state, const char *name, const char *arg, long min,
+			unsigned int *out)
+{
+	char *end;
+	long v;
+
+	errno = 0;
+	v = strtol(arg, &end, 10);
+	if (end == arg || *end || errno || v < min || v > 1000000)
+		argp_error(state, "--%s needs a number, at least %ld: '%s'", name, min, arg);
+	*out = (unsigned int)v;
+}
+
+static void parse_sort(struct argp_state *state, const char *arg, struct options *o)
+{
+	static const char *const names[OPTION_SORT_CNT] = {
+		[OPTION_SORT_TOTAL] = "total", [OPTION_SORT_CALLS] = "calls",
+		[OPTION_SORT_AVG] = "avg",     [OPTION_SORT_P95] = "p95",
+		[OPTION_SORT_MAX] = "max",     [OPTION_SORT_SELF] = "self",
+		[OPTION_SORT_NAME] = "name",
+	};
+
+	for (int i = 0; i < OPTION_SORT_CNT; i++)
+		if (!strcmp(arg, names[i])) {
+			o->sort = (enum option_sort)i;
+			return;
+		}
+	argp_error(state, "--sort is one of total, calls, avg, p95, max, self, name: '%s'", arg);
+}
+
 static void parse_exit(struct argp_state *state, const char *arg, struct options *o)
 {
 	if (!strcmp(arg, "auto"))
@@ -162,25 +212,77 @@ static void parse_budget(struct argp_state *state, const char *arg, struct optio
 	o->budget = percent / 100;
 }
 
-static void parse_command(struct argp_state *state, const char *arg, struct options *o)
+static const char *const commands[] = {
+	[COMMAND_TRACE] = "tracing",
+	[COMMAND_LIST] = "list",
+	[COMMAND_CHECK] = "check",
+	[COMMAND_REPORT] = "report",
+};
+
+static void parse_argument(struct argp_state *state, char *arg, struct options *o)
 {
+	if (state->arg_num == 1 && o->command == COMMAND_REPORT) {
+		o->file = arg;
+		return;
+	}
 	if (state->arg_num != 0)
 		argp_error(state, "unexpected argument '%s'", arg);
-	if (!strcmp(arg, "list"))
-		o->command = COMMAND_LIST;
-	else if (!strcmp(arg, "check"))
-		o->command = COMMAND_CHECK;
-	else
-		argp_error(state, "unknown command '%s'", arg);
+	for (int i = COMMAND_LIST; i <= COMMAND_REPORT; i++)
+		if (!strcmp(arg, commands[i])) {
+			o->command = (enum command)i;
+			return;
+		}
+	argp_error(state, "unknown command '%s'", arg);
+}
+
+/* Which commands an option means something to. */
+static unsigned int commands_of(int key)
+{
+	enum { TRACE = 1 << COMMAND_TRACE, LIST = 1 << COMMAND_LIST, REPORT = 1 << COMMAND_REPORT };
+
+	switch (key) {
+	case 'v':
+		return ~0u;
+	case 'f':
+	case KEY_CRATE:
+	case KEY_EXCLUDE:
+		return TRACE | LIST | REPORT;
+	case 'p':
+	case KEY_EXE:
+	case KEY_DEBUG_FILE:
+	case KEY_PROFILE:
+	case KEY_NO_FUNCTIONS:
+	case KEY_EXIT:
+		return TRACE | LIST;
+	case 'o':
+	case KEY_SORT:
+	case KEY_LIMIT:
+		return TRACE | REPORT;
+	case KEY_WIDTH:
+		return REPORT;
+	default:
+		return TRACE;
+	}
+}
+
+static void check_given(struct argp_state *state, const struct parse *p)
+{
+	for (const struct argp_option *opt = table; opt->name || opt->doc; opt++)
+		if (opt->key && p->given[opt->key] &&
+		    !(commands_of(opt->key) & 1u << p->options->command))
+			argp_error(state, "--%s does not go with %s", opt->name,
+				   commands[p->options->command]);
 }
 
 static void check_whole(struct argp_state *state, const struct options *o)
 {
 	int ways = !!o->pid + !!o->exe + !!o->name + !!o->argv;
 
-	if (o->command == COMMAND_CHECK) {
+	if (o->command == COMMAND_CHECK || o->command == COMMAND_REPORT) {
 		if (ways)
-			argp_error(state, "check takes no process");
+			argp_error(state, "check and report take no process");
+		if (o->command == COMMAND_REPORT && !o->file)
+			argp_error(state, "report needs the FILE of a snapshot");
 		return;
 	}
 	if (o->command == COMMAND_LIST && (o->name || o->argv))
@@ -197,9 +299,12 @@ static void check_whole(struct argp_state *state, const struct options *o)
 
 static error_t parse_one(int key, char *arg, struct argp_state *state)
 {
-	struct options *o = state->input;
+	struct parse *p = state->input;
+	struct options *o = p->options;
 	bool ok = true;
 
+	if (key > 0 && key < KEY_CNT)
+		p->given[key] = true;
 	switch (key) {
 	case 'p':
 		parse_pid(state, arg, o);
@@ -249,13 +354,23 @@ static error_t parse_one(int key, char *arg, struct argp_state *state)
 	case KEY_EMPTY_PROGRAMS:
 		o->empty_programs = true;
 		break;
+	case KEY_SORT:
+		parse_sort(state, arg, o);
+		break;
+	case KEY_LIMIT:
+		parse_count(state, "limit", arg, 1, &o->limit);
+		break;
+	case KEY_WIDTH:
+		parse_count(state, "width", arg, 40, &o->width);
+		break;
 	case 'v':
 		o->verbose = true;
 		break;
 	case ARGP_KEY_ARG:
-		parse_command(state, arg, o);
+		parse_argument(state, arg, o);
 		break;
 	case ARGP_KEY_END:
+		check_given(state, p);
 		check_whole(state, o);
 		break;
 	default:
@@ -269,6 +384,7 @@ bool options__parse(int argc, char **argv, struct options *out, int *code)
 	static const struct argp argp = {
 		.options = table, .parser = parse_one, .args_doc = args_doc, .doc = doc
 	};
+	struct parse p = { .options = out };
 	error_t err;
 
 	memset(out, 0, sizeof(*out));
@@ -282,7 +398,7 @@ bool options__parse(int argc, char **argv, struct options *out, int *code)
 	}
 	argp_err_exit_status =
 		CODE_USAGE; /* argp itself ends the program on --help and usage errors */
-	err = argp_parse(&argp, argc, argv, 0, NULL, out);
+	err = argp_parse(&argp, argc, argv, 0, NULL, &p);
 	if (err) {
 		fprintf(stderr, "roletrace: options: %s\n", strerror(err));
 		*code = CODE_FAILED;

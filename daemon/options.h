@@ -17,9 +17,20 @@ enum exit_code {
 	CODE_NOT_ALLOWED = 4, /* the machine or the rights */
 };
 
+enum option_sort {
+	OPTION_SORT_TOTAL,
+	OPTION_SORT_CALLS,
+	OPTION_SORT_AVG,
+	OPTION_SORT_P95,
+	OPTION_SORT_MAX,
+	OPTION_SORT_SELF,
+	OPTION_SORT_NAME,
+	OPTION_SORT_CNT,
+};
+
 enum option_exit { OPTION_EXIT_AUTO, OPTION_EXIT_SITES, OPTION_EXIT_URETPROBE };
 
-enum command { COMMAND_TRACE, COMMAND_LIST, COMMAND_CHECK };
+enum command { COMMAND_TRACE, COMMAND_LIST, COMMAND_CHECK, COMMAND_REPORT };
 
 struct str_list {
 	const char **data;
@@ -33,6 +44,7 @@ struct options {
 	const char *exe;  /* the one that runs this file; for list: the file itself */
 	const char *name; /* the one of this name (comm) */
 	char **argv;	  /* to be started; NULL at its end */
+	const char *file; /* report: the snapshot, "-" standard input */
 	struct str_list outputs, crates, functions, excludes;
 	const char *profile;
 	const char *debug_file; /* NULL: looked for */
@@ -40,6 +52,9 @@ struct options {
 	double interval_s;	/* 0: the default */
 	enum option_exit exit;
 	double budget; /* share of one CPU; < 0: off */
+	enum option_sort sort;
+	unsigned int limit; /* rows per table; 0: all */
+	unsigned int width; /* columns; 0: the terminal's */
 	bool no_functions, raw, verbose;
 	bool empty_programs; /* the floor of the benchmarks: probes that do nothing */
 };

@@ -21,11 +21,9 @@
 #include "attach/tracer.h"
 #include "base/clock.h"
 #include "base/log.h"
-#include "base/strbuf.h"
-#include "base/vec.h"
 #include "collect/collect.h"
-#include "export/export.h"
 #include "options.h"
+#include "outputs.h"
 #include "plan/isolate.h"
 #include "plan/list.h"
 #include "plan/plan.h"
@@ -49,9 +47,8 @@ struct run {
 	struct plan *plan;
 	struct tracer *tracer;
 	struct collector *collector;
-	VEC(struct export_dest) dests;
+	struct outputs outputs;
 	char *default_output;
-	bool data_on_stdout; /* the report makes way: it goes to stderr */
 	struct live *live;
 	pid_t child; /* started by us; 0: none */
 	bool held;   /* it has not been let run yet */
@@ -60,7 +57,6 @@ struct run {
 	uint64_t start_ns, stop_ns; /* stop 0: no limit */
 	uint64_t next_draw_ns, next_write_ns, draw_ns, write_ns;
 	struct snapshot *last; /* of the last drawing */
-	bool write_failed;
 };
 
 /* Says it and frees the words. */
@@ -165,68 +161,6 @@ static int make_plan(const struct options *o, const struct plan_input *in, bool 
 	return CODE_OK;
 }
 
-/* Where the file goes must be known to work before anything is attached. */
-static int check_writable(const struct export_dest *d)
-{
-	struct strbuf dir = STRBUF_INIT;
-	const char *slash = strrchr(d->path, '/');
-	int err = 0;
-
-	if (!strcmp(d->path, "-"))
-		return 0;
-	if (slash)
-		strbuf__add(&dir, d->path, slash == d->path ? 1 : (size_t)(slash - d->path));
-	else
-		strbuf__addc(&dir, '.');
-	if (access(d->path, F_OK) == 0 ? access(d->path, W_OK) : access(dir.s, W_OK))
-		err = -errno;
-	strbuf__free(&dir);
-	return err;
-}
-
-static bool is_stdout(const char *path)
-{
-	struct stat a, b;
-
-	if (!strcmp(path, "-"))
-		return true;
-	return !stat(path, &a) && !fstat(STDOUT_FILENO, &b) && a.st_dev == b.st_dev &&
-	       a.st_ino == b.st_ino && !S_ISREG(a.st_mode) && strcmp(path, "/dev/null");
-}
-
-static int add_output(struct run *r, const char *spec)
-{
-	struct strbuf reason = STRBUF_INIT;
-	struct export_dest *d = vec__push(&r->dests);
-	int err;
-
-	if (!d)
-		return say(CODE_FAILED, NULL, "out of memory");
-	err = export__find(spec, d, &reason);
-	if (err) {
-		log_error("%s", reason.s);
-		strbuf__free(&reason);
-		return CODE_USAGE;
-	}
-	err = check_writable(d);
-	if (err) {
-		log_error("cannot write '%s': %s", d->path, strerror(-err));
-		return CODE_FAILED;
-	}
-	r->data_on_stdout |= is_stdout(d->path);
-	return CODE_OK;
-}
-
-/* Wrong input is said before anything is looked at. */
-static int open_outputs(struct run *r)
-{
-	int code = CODE_OK;
-
-	for (size_t i = 0; i < r->opts->outputs.cnt && !code; i++)
-		code = add_output(r, r->opts->outputs.data[i]);
-	return code;
-}
-
 static int open_default_output(struct run *r)
 {
 	char comm[sizeof(r->target.comm)];
@@ -237,7 +171,7 @@ static int open_default_output(struct run *r)
 			*p = '_';
 	if (asprintf(&r->default_output, "json:./roletrace-%s-%d.json", comm, r->target.pid) < 0)
 		return say(CODE_FAILED, NULL, "out of memory");
-	return add_output(r, r->default_output);
+	return outputs__add(&r->outputs, r->default_output);
 }
 
 static int attach(struct run *r)
@@ -347,7 +281,8 @@ static int prepare(struct run *r)
 	char *reason = NULL;
 	int err, code, pid;
 
-	code = open_outputs(r);
+	/* wrong input is said before anything is looked at */
+	code = outputs__open(&r->outputs, o);
 	if (code)
 		return code;
 	features__probe(&r->features);
@@ -365,7 +300,7 @@ static int prepare(struct run *r)
 	if (err)
 		return say(code_of(err), reason, strerror(-err));
 	r->target_open = true;
-	code = r->dests.cnt ? CODE_OK : open_default_output(r);
+	code = r->outputs.cnt ? CODE_OK : open_default_output(r);
 	if (code)
 		return code;
 	if (o->no_functions) {
@@ -386,29 +321,9 @@ static int prepare(struct run *r)
 
 /* ---- while attached ---- */
 
-static int write_outputs(struct run *r, const struct snapshot *s)
-{
-	int code = CODE_OK;
-
-	for (size_t i = 0; i < r->dests.cnt; i++) {
-		int err = export__write(&r->dests.data[i], s);
-
-		if (!err)
-			continue;
-		/* once is enough while it goes on; the end says it again */
-		if (!r->write_failed || s->window.settled)
-			log_error("cannot write '%s': %s", r->dests.data[i].path, strerror(-err));
-		r->write_failed = true;
-		code = CODE_FAILED;
-	}
-	if (!code)
-		r->write_failed = false;
-	return code;
-}
-
 static bool draws_live(const struct run *r)
 {
-	return !r->stop_ns && !r->data_on_stdout && isatty(STDOUT_FILENO);
+	return !r->stop_ns && !r->outputs.on_stdout && isatty(STDOUT_FILENO);
 }
 
 static void draw(struct run *r, const struct snapshot *s, uint64_t now)
@@ -437,9 +352,7 @@ static void on_tick(struct run *r)
 		return;
 	}
 	if (write_now) {
-		/* a stream gets one document, at the end */
-		if (!r->data_on_stdout)
-			write_outputs(r, s);
+		(void)outputs__write(&r->outputs, s, false);
 		r->next_write_ns = now + r->write_ns;
 	}
 	if (draw_now) {
@@ -535,8 +448,8 @@ static void loop(struct run *r)
 /* Shut, settle, and let go of the target before the slow work of writing. */
 static int finish(struct run *r)
 {
-	struct report_opts ro = { .colour = isatty(STDOUT_FILENO) && !getenv("NO_COLOR") };
-	FILE *report = r->data_on_stdout ? stderr : stdout;
+	struct report_opts ro = outputs__report_opts(r->opts);
+	FILE *report = r->outputs.on_stdout ? stderr : stdout;
 	struct snapshot *s;
 	int err, code;
 
@@ -549,17 +462,16 @@ static int finish(struct run *r)
 	r->collector = NULL;
 	r->tracer = NULL;
 	live__clear(r->live, r->stop_ns ? stderr : stdout);
-	code = write_outputs(r, s);
-	if (r->data_on_stdout)
+	code = outputs__write(&r->outputs, s, true);
+	if (r->outputs.on_stdout)
 		ro.colour = false;
 	err = report__print(s, &ro, report);
 	if ((err || fflush(report)) && errno != EPIPE) {
 		log_error("cannot print the report: %s", strerror(err ? -err : errno));
 		code = CODE_FAILED;
 	}
-	for (size_t i = 0; i < r->dests.cnt && !code; i++)
-		if (strcmp(r->dests.data[i].path, "-"))
-			log_info("wrote %s", r->dests.data[i].path);
+	if (!code)
+		outputs__say_written(&r->outputs);
 	snapshot__free(s);
 	return code;
 }
@@ -569,10 +481,11 @@ int trace__run(const struct options *opts)
 	struct run r = {
 		.opts = opts, .begin_ns = clock__mono_ns(), .signal_fd = -1, .timer_fd = -1
 	};
+	struct report_opts ro = outputs__report_opts(opts);
 	int code = open_events(&r);
 
 	code = code ?: prepare(&r);
-	if (!code && !(r.live = live__new(isatty(STDOUT_FILENO) && !getenv("NO_COLOR"))))
+	if (!code && !(r.live = live__new(&ro)))
 		code = say(CODE_FAILED, NULL, "out of memory");
 	if (!code) {
 		start(&r);
@@ -593,7 +506,7 @@ int trace__run(const struct options *opts)
 	plan__free(r.plan);
 	if (r.target_open)
 		target__close(&r.target);
-	vec__free(&r.dests);
+	outputs__free(&r.outputs);
 	free(r.default_output);
 	if (r.signal_fd >= 0)
 		close(r.signal_fd);

@@ -70,6 +70,7 @@ e2e-build: $(FIX_BIN) $(DEMO_ROLE) $(TOKIO_PANICS)
 
 # T=PATTERN runs some of them only
 e2e-tests: $(O)/roletrace e2e-build
-	$(Q)ROLETRACE=$(O)/roletrace FIXTURES=$(FIX) CARGO_BIN=$(O)/cargo/release python3 tests/e2e/run.py $(if $(T),-k '$(T)')
+	$(Q)ROLETRACE=$(O)/roletrace FIXTURES=$(FIX) CARGO_BIN=$(O)/cargo/release \
+		PROMTOOL=$(or $(wildcard $(O)/promtool),promtool) python3 tests/e2e/run.py $(if $(T),-k '$(T)')
 
 .PHONY: demo-role e2e-build e2e-tests

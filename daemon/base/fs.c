@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <libgen.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,9 +14,10 @@
 
 #include "base/strbuf.h"
 
-int fs__read(const char *path, struct strbuf *out)
+int fs__read_max(const char *path, size_t max_bytes, struct strbuf *out)
 {
-	char buf[4096];
+	char buf[16384];
+	size_t got = 0;
 	ssize_t n;
 	int fd, err = 0;
 
@@ -28,14 +30,24 @@ int fs__read(const char *path, struct strbuf *out)
 			continue;
 		if (n <= 0)
 			break;
+		got += (size_t)n;
+		if (got > max_bytes || out->oom)
+			break;
 		strbuf__add(out, buf, (size_t)n);
 	}
 	if (n < 0)
 		err = -errno;
+	else if (got > max_bytes)
+		err = -EFBIG;
 	else if (out->oom)
 		err = -ENOMEM;
 	close(fd);
 	return err;
+}
+
+int fs__read(const char *path, struct strbuf *out)
+{
+	return fs__read_max(path, SIZE_MAX, out);
 }
 
 int fs__write_all(int fd, const void *data, size_t len)

@@ -11,6 +11,8 @@ struct strbuf;
 
 /* Appends the file's whole content to out. */
 int fs__read(const char *path, struct strbuf *out);
+/* The same, but -EFBIG once it turns out to have more than max_bytes. */
+int fs__read_max(const char *path, size_t max_bytes, struct strbuf *out);
 
 /*
  * Replaces path by data: a temporary file in the same folder, fsync, rename. A reader sees the old

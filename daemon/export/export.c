@@ -2,14 +2,16 @@
 #include "export/export.h"
 
 #include <errno.h>
-#include <stdbool.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/fs.h"
 #include "base/strbuf.h"
 
-static const struct exporter *const exporters[] = { &export_json };
+static const struct exporter *const exporters[] = { &export_json, &export_csv, &export_csv_buckets,
+						    &export_prom };
 
 #define EXPORTER_CNT (sizeof(exporters) / sizeof(exporters[0]))
 
@@ -63,7 +65,7 @@ int export__find(const char *spec, struct export_dest *out, struct strbuf *reaso
 			return refuse(reason);
 		}
 	} else {
-		e = by_suffix(path);
+		e = strcmp(path, "-") ? by_suffix(path) : &export_json;
 		if (!e) {
 			strbuf__addf(reason,
 				     "'%s' has no suffix that tells a format; say FORMAT:%s", spec,
@@ -77,6 +79,51 @@ int export__find(const char *spec, struct export_dest *out, struct strbuf *reaso
 	}
 	*out = (struct export_dest){ .exporter = e, .path = path };
 	return 0;
+}
+
+/* The folder that a path's last part lies in. */
+static int stat_folder(const char *path, struct stat *st)
+{
+	const char *slash = strrchr(path, '/');
+	char *folder = strndup(path, slash ? (size_t)(slash - path) + 1 : 0);
+	int err = -1;
+
+	if (folder)
+		err = stat(*folder ? folder : ".", st);
+	free(folder);
+	return err;
+}
+
+static const char *last_part(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash ? slash + 1 : path;
+}
+
+static int stat_place(const char *path, struct stat *st)
+{
+	return strcmp(path, "-") ? stat(path, st) : fstat(STDOUT_FILENO, st);
+}
+
+/*
+ * A regular file is replaced by its name, so two names of one file are two places; anything else
+ * is written to as it is.
+ */
+bool export__same_place(const struct export_dest *a, const struct export_dest *b)
+{
+	bool to_stdout = !strcmp(a->path, "-") || !strcmp(b->path, "-");
+	struct stat x, y;
+
+	if (!strcmp(a->path, b->path))
+		return true;
+	if (!stat_place(a->path, &x) && !stat_place(b->path, &y) &&
+	    (to_stdout || !S_ISREG(x.st_mode)))
+		return x.st_dev == y.st_dev && x.st_ino == y.st_ino;
+	if (to_stdout || strcmp(last_part(a->path), last_part(b->path)) != 0)
+		return false;
+	return !stat_folder(a->path, &x) && !stat_folder(b->path, &y) && x.st_dev == y.st_dev &&
+	       x.st_ino == y.st_ino;
 }
 
 int export__write(const struct export_dest *dest, const struct snapshot *s)

@@ -6,6 +6,8 @@
 #ifndef EXPORT_EXPORT_H
 #define EXPORT_EXPORT_H
 
+#include <stdbool.h>
+
 struct snapshot;
 struct strbuf;
 
@@ -21,14 +23,17 @@ struct export_dest {
 	const char *path; /* borrowed from the spec; "-" is standard output */
 };
 
-extern const struct exporter export_json;
+extern const struct exporter export_json, export_csv, export_csv_buckets, export_prom;
 
 /*
- * Parses "[FORMAT:]FILE": the format is named, or told by FILE's suffix. What comes before a colon
- * is taken as a format unless it holds a slash; nothing is guessed. 0, or -EINVAL with one line in
- * reason.
+ * Parses "[FORMAT:]FILE": the format is named, or told by FILE's suffix; a lone "-" is JSON. What
+ * comes before a colon is taken as a format unless it holds a slash; nothing is guessed. 0, or
+ * -EINVAL with one line in reason.
  */
 int export__find(const char *spec, struct export_dest *out, struct strbuf *reason);
+
+/* Whether what is written to one would replace, or mix with, what is written to the other. */
+bool export__same_place(const struct export_dest *a, const struct export_dest *b);
 
 /* Renders and replaces the file, atomically where it is a regular one. 0 or -errno; no message. */
 int export__write(const struct export_dest *dest, const struct snapshot *s);

@@ -12,8 +12,6 @@
 #include "export/jsonw.h"
 #include "snapshot/snapshot.h"
 
-#define SCHEMA "roletrace.snapshot/1"
-
 static void put_string(struct jsonw *w, const char *key, const char *v)
 {
 	jsonw__key(w, key);
@@ -60,22 +58,19 @@ static void tool(struct jsonw *w, const struct snapshot *s)
 	put_string(w, "kernel", s->tool.kernel);
 	put_string(w, "exit_mode", s->tool.exit_mode);
 	put_string(w, "profile", s->profile);
+	put_string(w, "hint", s->hint);
 	jsonw__close(w, '}');
 }
 
 static void ended(struct jsonw *w, const struct snapshot *s)
 {
-	static const char *const reasons[] = {
-		[END_EXIT] = "exit", [END_SIGNAL] = "signal", [END_EXEC] = "exec"
-	};
-
 	jsonw__key(w, "ended");
 	if (s->target.end == END_NOT) {
 		jsonw__null(w);
 		return;
 	}
 	jsonw__open(w, '{');
-	put_string(w, "reason", reasons[s->target.end]);
+	put_string(w, "reason", snapshot_end_names[s->target.end]);
 	jsonw__key(w, "code");
 	if (s->target.end == END_EXEC)
 		jsonw__null(w);
@@ -189,10 +184,6 @@ static void histogram(struct jsonw *w, const struct snapshot_hist *h)
 
 static void fn_identity(struct jsonw *w, const struct snapshot_fn *fn)
 {
-	static const char *const coverages[] = { [COVERAGE_EXACT] = "exact",
-						 [COVERAGE_SAMPLED] = "sampled",
-						 [COVERAGE_ENTRY_ONLY] = "entry-only" };
-
 	put_string(w, "name", fn->name);
 	put_string(w, "symbol", fn->symbol);
 	jsonw__key(w, "aliases");
@@ -207,7 +198,7 @@ static void fn_identity(struct jsonw *w, const struct snapshot_fn *fn)
 	if (fn->file && fn->line)
 		put_uint(w, "line", fn->line);
 	put_uint(w, "sites", fn->sites);
-	put_string(w, "coverage", coverages[fn->coverage]);
+	put_string(w, "coverage", snapshot_coverage_names[fn->coverage]);
 	put_string(w, "exit", fn->exit);
 }
 
@@ -295,7 +286,7 @@ static int render(const struct snapshot *s, struct strbuf *out)
 	struct jsonw w = { .out = out };
 
 	jsonw__open(&w, '{');
-	put_string(&w, "schema", SCHEMA);
+	put_string(&w, "schema", SNAPSHOT_SCHEMA);
 	tool(&w, s);
 	target(&w, s);
 	window(&w, s);

@@ -3,6 +3,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/utf8.h"
@@ -108,7 +109,11 @@ void jsonw__real(struct jsonw *w, double v)
 		return;
 	}
 	before_value(w);
-	snprintf(text, sizeof(text), "%.15g", v);
+	for (int digits = 15; digits <= 17; digits++) {
+		snprintf(text, sizeof(text), "%.*g", digits, v);
+		if (strtod(text, NULL) == v)
+			break;
+	}
 	comma = strchr(text, ','); /* some locales */
 	if (comma)
 		*comma = '.';

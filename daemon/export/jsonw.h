@@ -33,7 +33,7 @@ void jsonw__bool(struct jsonw *w, bool v);
 void jsonw__int(struct jsonw *w, int64_t v);
 /* From 2^63 on a real: readers keep 64-bit signed integers, and nothing may wrap or be clipped. */
 void jsonw__uint(struct jsonw *w, uint64_t v);
-/* 15 significant digits; null when not finite. */
+/* As many digits as bring the same double back; null when not finite. */
 void jsonw__real(struct jsonw *w, double v);
 void jsonw__string(struct jsonw *w, const char *s); /* NULL: null */
 

@@ -8,6 +8,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "base/glob.h"
 #include "base/strbuf.h"
 #include "plan/inlined.h"
 #include "plan/profile.h"
@@ -159,7 +160,7 @@ static int match_import(void *arg, const char *name, const char *provider, const
 {
 	struct imports *m = arg;
 
-	if (!name__glob(m->glob, name))
+	if (!glob__match(m->glob, name))
 		return 0;
 	if (m->cnt++ >= IMPORTS_SHOWN)
 		return 0;

@@ -2,6 +2,7 @@
 /* Compares the functions of debug information with the symbols and rows there are. */
 #include "plan/inlined.h"
 
+#include "base/glob.h"
 #include "base/vec.h"
 #include "plan/plan.h"
 #include "plan/select.h"
@@ -55,7 +56,7 @@ static bool is_wanted(const struct find *f, const char *symbol, const struct nam
 		return false;
 	name = name__demangle(symbol, parts);
 	for (size_t i = 0; name && i < f->req->function_cnt; i++)
-		wanted |= name__glob(f->req->functions[i], name);
+		wanted |= glob__match(f->req->functions[i], name);
 	free(name);
 	return wanted;
 }
@@ -164,7 +165,7 @@ static int match(void *arg, const struct dwarf_function *fn)
 		return 0;
 	name__split(fn->symbol, &parts);
 	name = name__demangle(fn->symbol, &parts);
-	yes = name && name__glob(glob, name);
+	yes = name && glob__match(glob, name);
 	free(name);
 	return yes;
 }

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/fs.h"
+#include "base/glob.h"
 #include "base/strbuf.h"
 #include "base/vec.h"
 #include "symbols/demangle.h"
@@ -69,7 +70,7 @@ static int parse_line(struct parse *p, int nr, char *line)
 	if (!*value)
 		return complain(p, nr, "no value for", word);
 	if (!strcmp(word, "exe")) {
-		p->applies |= p->exe && name__glob(value, p->exe);
+		p->applies |= p->exe && glob__match(value, p->exe);
 		return 0;
 	}
 	if (!strcmp(word, "crate"))

@@ -7,6 +7,7 @@
 
 #include <stdio.h>
 
+#include "base/glob.h"
 #include "base/strbuf.h"
 #include "base/vec.h"
 #include "plan/insn.h"
@@ -313,14 +314,6 @@ static bool same_package(const char *crate, const char *main_crate)
 	       (begins_with(main_crate, crate) && !is_library(crate));
 }
 
-static bool matches_any(const char *const *globs, size_t cnt, const char *text)
-{
-	for (size_t i = 0; i < cnt; i++)
-		if (name__glob(globs[i], text))
-			return true;
-	return false;
-}
-
 static int no_such_crate(struct scan *s, const char *glob, char **reason)
 {
 	struct strbuf sb = STRBUF_INIT;
@@ -340,7 +333,7 @@ static int choose_asked(struct scan *s, char **reason)
 		for (size_t i = 1; i < s->crates.cnt; i++) {
 			struct crate *crate = &s->crates.data[i];
 
-			if (!name__glob(s->req->crates[g], crate->name))
+			if (!glob__match(s->req->crates[g], crate->name))
 				continue;
 			any = crate->chosen = true;
 		}
@@ -362,8 +355,8 @@ static int choose_default(struct scan *s)
 		struct crate *crate = &s->crates.data[i];
 
 		crate->chosen = s->out->main_crate && same_package(crate->name, s->out->main_crate);
-		if (profile && matches_any((const char *const *)profile->crates, profile->crate_cnt,
-					   crate->name))
+		if (profile && glob__match_any((const char *const *)profile->crates,
+					       profile->crate_cnt, crate->name))
 			crate->chosen = true;
 	}
 	return err;
@@ -426,12 +419,12 @@ static bool has_name(const struct scan *s, const struct candidate *c, const char
 {
 	const char *version = image__str(s->img, c->sym->version);
 	struct strbuf sb = STRBUF_INIT;
-	bool yes = !c->sym->old && name__glob(glob, name);
+	bool yes = !c->sym->old && glob__match(glob, name);
 
 	if (yes || !c->sym->version)
 		return yes;
 	strbuf__addf(&sb, "%s%s", name, version);
-	yes = name__glob(glob, sb.s);
+	yes = glob__match(glob, sb.s);
 	strbuf__free(&sb);
 	return yes;
 }
@@ -453,10 +446,10 @@ static bool is_asked_for(struct scan *s, const struct candidate *c, char **name)
 
 static bool is_excluded(struct scan *s, const char *name)
 {
-	if (matches_any(s->req->excludes, s->req->exclude_cnt, name))
+	if (glob__match_any(s->req->excludes, s->req->exclude_cnt, name))
 		return true;
-	return s->profile && matches_any((const char *const *)s->profile->excludes,
-					 s->profile->exclude_cnt, name);
+	return s->profile && glob__match_any((const char *const *)s->profile->excludes,
+					     s->profile->exclude_cnt, name);
 }
 
 static char *with_tag(const struct scan *s, char *name, const struct candidate *c)

@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 
+#include "base/glob.h"
 #include "base/strbuf.h"
 #include "base/vec.h"
 #include "symbols/demangle.h"
@@ -46,9 +47,9 @@ static bool means(const char *function, size_t len, const char *path, const char
 		  const char *soname)
 {
 	char *lib = strndup(function, len);
-	bool yes = lib && (strchr(lib, '/')
-				   ? name__glob(lib, path)
-				   : name__glob(lib, name) || (*soname && name__glob(lib, soname)));
+	bool yes = lib && (strchr(lib, '/') ? glob__match(lib, path)
+					    : glob__match(lib, name) ||
+						      (*soname && glob__match(lib, soname)));
 
 	free(lib);
 	return yes;

@@ -246,6 +246,7 @@ struct snapshot *snapshot__delta(const struct snapshot *now, const struct snapsh
 	if (!out)
 		return NULL;
 	*out = *now;
+	out->arena = NULL;
 	out->reasons = NULL;
 	out->lost = NULL;
 	out->overhead.shed = NULL;

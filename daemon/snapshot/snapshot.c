@@ -2,7 +2,15 @@
 #include "snapshot/snapshot.h"
 
 #include <stdlib.h>
-#include <string.h>
+
+#include "base/arena.h"
+
+const char *const snapshot_coverage_names[] = { [COVERAGE_EXACT] = "exact",
+						[COVERAGE_SAMPLED] = "sampled",
+						[COVERAGE_ENTRY_ONLY] = "entry-only" };
+const char *const snapshot_end_names[] = {
+	[END_EXIT] = "exit", [END_SIGNAL] = "signal", [END_EXEC] = "exec"
+};
 
 struct snapshot *snapshot__new(void)
 {
@@ -23,6 +31,7 @@ void snapshot__free(struct snapshot *s)
 	free(s->fns);
 	free(s->edges);
 	free(s->skipped);
+	arena__free(s->arena);
 	free(s);
 }
 
@@ -50,29 +59,4 @@ uint64_t snapshot__calls(const struct snapshot *s)
 	for (size_t i = 0; i < s->fn_cnt; i++)
 		calls += s->fns[i].calls;
 	return calls;
-}
-
-static int by_total(const void *a, const void *b, void *fns_)
-{
-	const struct snapshot_fn *fns = fns_;
-	const struct snapshot_fn *x = &fns[*(const uint32_t *)a], *y = &fns[*(const uint32_t *)b];
-
-	if (x->total_ns != y->total_ns)
-		return x->total_ns < y->total_ns ? 1 : -1;
-	if (x->calls != y->calls)
-		return x->calls < y->calls ? 1 : -1;
-	return strcmp(x->name, y->name);
-}
-
-uint32_t *snapshot__by_total(const struct snapshot *s)
-{
-	uint32_t *order = malloc((s->fn_cnt + 1) * sizeof(*order));
-
-	if (!order)
-		return NULL;
-	for (size_t i = 0; i < s->fn_cnt; i++)
-		order[i] = (uint32_t)i;
-	if (s->fn_cnt)
-		qsort_r(order, s->fn_cnt, sizeof(*order), by_total, s->fns);
-	return order;
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The snapshot: everything one interval knows, an immutable value. collect/ makes it; export/ and
- * ui/ see nothing else. Times in ns, sizes in bytes, ratios 1.0 = one CPU (or one thread) whole.
- * Strings borrowed from the plan and the target unless said otherwise: they outlive the snapshot.
+ * The snapshot: everything one interval knows, an immutable value. collect/ makes it, read.c makes
+ * one of a file; export/ and ui/ see nothing else. Times in ns, sizes in bytes, ratios 1.0 = one
+ * CPU (or one thread) whole. Strings are borrowed from the plan and the target, or lie in the
+ * snapshot's own arena, unless said otherwise: either way they outlive it.
  */
 #ifndef SNAPSHOT_SNAPSHOT_H
 #define SNAPSHOT_SNAPSHOT_H
@@ -13,6 +14,10 @@
 
 #include "roletrace/hist.h"
 
+#define SNAPSHOT_SCHEMA "roletrace.snapshot/1"
+
+struct arena;
+
 /* counts[place], place as in hist.h: bucket + 1. NULL counts: empty. */
 struct snapshot_hist {
 	uint64_t zero_cnt;
@@ -21,6 +26,8 @@ struct snapshot_hist {
 };
 
 enum snapshot_coverage { COVERAGE_EXACT, COVERAGE_SAMPLED, COVERAGE_ENTRY_ONLY };
+#define COVERAGE_CNT (COVERAGE_ENTRY_ONLY + 1)
+extern const char *const snapshot_coverage_names[COVERAGE_CNT];
 
 struct snapshot_fn {
 	const char *name, *symbol, *crate, *file; /* file NULL: unknown */
@@ -59,6 +66,8 @@ struct snapshot_shed {
 };
 
 enum snapshot_end { END_NOT, END_EXIT, END_SIGNAL, END_EXEC };
+#define END_CNT (END_EXEC + 1)
+extern const char *const snapshot_end_names[END_CNT]; /* NULL for END_NOT */
 
 struct snapshot {
 	struct {
@@ -96,6 +105,7 @@ struct snapshot {
 	size_t skip_cnt;
 	const char *profile; /* role profile, or NULL */
 	const char *hint;    /* one line for the reader, or NULL */
+	struct arena *arena; /* owned: the strings of a snapshot that was read; else NULL */
 };
 
 /* An empty one on the heap, or NULL. snapshot__free frees what is marked owned, and s itself. */
@@ -108,7 +118,8 @@ void snapshot__free(struct snapshot *s);
  * coverage, prices, floor, target, health, shed. So with prev's in_flight P of a settled function:
  * P + calls == returned + unwound + in_flight. min and max of the interval are exact when it moved
  * the extreme, else the bounds of its outermost buckets. A counter that went backwards counts as
- * unmoved. NULL with errno: EINVAL not of one plan, ENOMEM.
+ * unmoved. Its strings are those of now, which has to outlive it. NULL with errno: EINVAL not of
+ * one plan, ENOMEM.
  */
 struct snapshot *snapshot__delta(const struct snapshot *now, const struct snapshot *prev);
 
@@ -124,8 +135,34 @@ double snapshot__share(const struct snapshot *s, const struct snapshot_fn *fn);
 /* Whether durations mean anything: false for entry-only rows. */
 bool snapshot__timed(const struct snapshot_fn *fn);
 uint64_t snapshot__calls(const struct snapshot *s);
-/* An index of fns (to be freed), most total_ns first, then calls, then name. NULL: no memory. */
-uint32_t *snapshot__by_total(const struct snapshot *s);
+
+/* By which figure rows are put in order, the greatest first; names from A to Z. */
+enum snapshot_sort {
+	SORT_TOTAL,
+	SORT_CALLS,
+	SORT_MEAN,
+	SORT_P95,
+	SORT_MAX,
+	SORT_SELF,
+	SORT_NAME,
+};
+/*
+ * An index of fns (to be freed) in that order; what is equal by total_ns, calls, name. What was
+ * not measured counts as 0. NULL: no memory.
+ */
+uint32_t *snapshot__sorted(const struct snapshot *s, enum snapshot_sort by);
+
+/* Which functions: those that one of functions or crates matches (both empty: all), but none that
+ * an exclude matches. Globs, on whole names. */
+struct snapshot_filter {
+	const char *const *functions, *const *crates, *const *excludes;
+	size_t function_cnt, crate_cnt, exclude_cnt;
+};
+/*
+ * Takes the other functions out, and the edges that lose an end. The figures of the whole (window,
+ * overhead, lost) stay. 0 or -ENOMEM.
+ */
+int snapshot__keep(struct snapshot *s, const struct snapshot_filter *filter);
 
 uint64_t hist__count(const struct snapshot_hist *h);
 /* Bounds of the bucket at a place, ns (lower is exclusive). Place 0 is (2^(-1/16), 1]. */

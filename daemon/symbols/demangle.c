@@ -157,33 +157,6 @@ char *name__demangle_full(const char *mangled, const struct name_parts *parts)
 	return demangle_as(mangled, parts, DMGL_PARAMS | DMGL_ANSI);
 }
 
-bool name__glob(const char *glob, const char *text)
-{
-	const char *star = NULL, *resume = NULL;
-
-	while (*text) {
-		if (*glob == '*') {
-			star = ++glob;
-			resume = text;
-		} else if (*glob == '?' || *glob == *text) {
-			/* ? stands for one character, however many bytes UTF-8 needs for it */
-			if (*glob == '?')
-				while ((text[1] & 0xc0) == 0x80)
-					text++;
-			glob++;
-			text++;
-		} else if (star) {
-			glob = star;
-			text = ++resume;
-		} else {
-			return false;
-		}
-	}
-	while (*glob == '*')
-		glob++;
-	return !*glob;
-}
-
 /* Words that a demangled name shows but a mangled one spells otherwise. */
 static bool is_spelt(const char *s, size_t len)
 {

@@ -44,8 +44,6 @@ size_t name__crate(const char *demangled, const char **crate); /* points into th
 bool name__crate_mangled(const char *mangled, const struct name_parts *parts, char *crate,
 			 size_t size);
 
-/* Whether a text matches a glob: * any characters, ? one, all else is literal. */
-bool name__glob(const char *glob, const char *text);
 /*
  * A piece of a glob that every mangled Rust name must contain whose demangled name matches it:
  * the longest run of letters that manglings keep. 0 when there is none.

@@ -18,6 +18,7 @@
 #include "base/strbuf.h"
 #include "base/utf8.h"
 #include "snapshot/snapshot.h"
+#include "ui/report.h"
 #include "ui/table.h"
 #include "ui/text.h"
 
@@ -26,18 +27,25 @@
 
 struct live {
 	bool colour;
+	enum snapshot_sort sort;
+	unsigned int limit;
 	unsigned int line_columns[MAX_LINES]; /* of the frame on the screen */
 	unsigned int lines;
 	bool progress; /* a progress line is on the screen, the cursor in it */
 	unsigned int quarter;
 };
 
-struct live *live__new(bool colour)
+struct live *live__new(const struct report_opts *opts)
 {
 	struct live *l = calloc(1, sizeof(*l));
 
-	if (l)
-		l->colour = colour;
+	if (!l)
+		return NULL;
+	l->colour = opts->colour;
+	l->sort = opts->sort;
+	l->limit = MAX_FUNCTIONS;
+	if (opts->limit && opts->limit < MAX_FUNCTIONS)
+		l->limit = (unsigned int)opts->limit;
 	return l;
 }
 
@@ -111,11 +119,11 @@ static void trouble(const struct snapshot *now, struct strbuf *out, bool colour)
 	strbuf__free(&safe);
 }
 
-static void functions(const struct snapshot *d, unsigned int width, unsigned int max,
-		      struct strbuf *out, bool colour)
+static void functions(const struct live *l, const struct snapshot *d, unsigned int width,
+		      unsigned int max, struct strbuf *out)
 {
-	struct table t = { .colour = colour, .live = true };
-	uint32_t *order = snapshot__by_total(d);
+	struct table t = { .colour = l->colour, .sort = l->sort, .live = true };
+	uint32_t *order = snapshot__sorted(d, l->sort);
 	char took[TEXT_CELL];
 	size_t n = 0;
 
@@ -213,8 +221,7 @@ void live__draw(struct live *l, const struct snapshot *now, const struct snapsho
 	max = height > 6 ? height - 5 : 1;
 	headline(now, d, &frame, l->colour);
 	trouble(now, &frame, l->colour);
-	functions(d, text__terminal_columns(tty), max < MAX_FUNCTIONS ? max : MAX_FUNCTIONS, &frame,
-		  l->colour);
+	functions(l, d, text__terminal_columns(tty), max < l->limit ? max : l->limit, &frame);
 	text__cell(&frame, "Ctrl-C: stop tracing, print the report", 0, STYLE_DIM, l->colour);
 	strbuf__addc(&frame, '\n');
 	if (!frame.oom)

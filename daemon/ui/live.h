@@ -12,13 +12,16 @@
 #include <stdio.h>
 
 struct live;
+struct report_opts;
 struct snapshot;
 
-struct live *live__new(bool colour); /* NULL: no memory */
+/* Colour, order and number of rows as in the report; a screen's rows are the limit. NULL: no
+ * memory. */
+struct live *live__new(const struct report_opts *opts);
 void live__free(struct live *l);
 
 /*
- * Draws the functions of the interval prev..now (NULL prev: all up to now), most time first. Does
+ * Draws the functions of the interval prev..now (NULL prev: all up to now). Does
  * nothing when tty is no terminal, or takes no output just now (Ctrl-S must not stop the daemon).
  */
 void live__draw(struct live *l, const struct snapshot *now, const struct snapshot *prev, FILE *tty);

@@ -21,10 +21,10 @@
 
 struct report {
 	const struct snapshot *s;
+	const struct report_opts *opts;
 	unsigned int width;
-	size_t limit;
 	bool colour;
-	uint32_t *order; /* functions that were called, most total first */
+	uint32_t *order; /* functions that were called, as asked for */
 	size_t order_cnt;
 	struct strbuf text;
 };
@@ -148,7 +148,7 @@ static int find_called(struct report *r)
 {
 	size_t n = 0;
 
-	r->order = snapshot__by_total(r->s);
+	r->order = snapshot__sorted(r->s, r->opts->sort);
 	if (!r->order)
 		return -ENOMEM;
 	for (size_t i = 0; i < r->s->fn_cnt; i++)
@@ -160,7 +160,7 @@ static int find_called(struct report *r)
 
 static void table(struct report *r, bool async, bool *near_floor)
 {
-	struct table t = { .colour = r->colour };
+	struct table t = { .colour = r->colour, .sort = r->opts->sort };
 	size_t cnt = 0, shown;
 	uint32_t *rows;
 
@@ -172,7 +172,7 @@ static void table(struct report *r, bool async, bool *near_floor)
 	for (size_t i = 0; i < r->order_cnt; i++)
 		if (r->s->fns[r->order[i]].is_async == async)
 			rows[cnt++] = r->order[i];
-	shown = r->limit && r->limit < cnt ? r->limit : cnt;
+	shown = r->opts->limit && r->opts->limit < cnt ? r->opts->limit : cnt;
 	if (cnt) {
 		gap(r);
 		if (async)
@@ -222,10 +222,10 @@ static void edges(struct report *r)
 {
 	const struct snapshot *s = r->s;
 	int side = r->width > 48 ? ((int)r->width - 22) / 2 : 13;
+	size_t shown = 0, limit = r->opts->limit ? r->opts->limit : EDGES_SHOWN;
 	char cell[TEXT_CELL];
-	size_t shown = 0;
 
-	for (size_t i = 0; i < s->edge_cnt && shown < EDGES_SHOWN; i++) {
+	for (size_t i = 0; i < s->edge_cnt && shown < limit; i++) {
 		const struct snapshot_edge *e = &s->edges[i];
 		struct strbuf name = STRBUF_INIT;
 
@@ -305,6 +305,13 @@ static void never_called(struct report *r)
 		     cnt == 1 ? " was" : "s were");
 }
 
+static void left_out(struct report *r)
+{
+	if (r->opts->left_out)
+		sayf(r, STYLE_PLAIN, "Shown: %zu of %zu traced functions, as asked for.",
+		     r->s->fn_cnt, r->s->fn_cnt + r->opts->left_out);
+}
+
 static void skipped(struct report *r)
 {
 	const struct snapshot *s = r->s;
@@ -361,6 +368,7 @@ static void compose(struct report *r)
 	lost(r);
 	shed(r);
 	never_called(r);
+	left_out(r);
 	skipped(r);
 	if (r->s->hint)
 		say(r, STYLE_BOLD, r->s->hint);
@@ -369,8 +377,8 @@ static void compose(struct report *r)
 int report__print(const struct snapshot *s, const struct report_opts *opts, FILE *out)
 {
 	struct report r = { .s = s,
+			    .opts = opts,
 			    .width = opts->width ? opts->width : text__terminal_columns(out),
-			    .limit = opts->limit,
 			    .colour = opts->colour,
 			    .text = STRBUF_INIT };
 	int err = find_called(&r);

@@ -163,27 +163,30 @@ static void cell_in_flight(const struct snapshot *s, const struct snapshot_fn *f
 		none(out, style);
 }
 
+#define NO_SORT SORT_NAME
 #define REPORT_COLS(calls)                                                                         \
-	{ calls, 8, 0, cell_calls }, { "Avg", 6, 60, cell_mean }, { "P50", 6, 0, cell_p50 },       \
-		{ "P95", 6, 52, cell_p95 }, { "P99", 6, 72, cell_p99 },                            \
-		{ "Max", 6, 100, cell_max }, { "Min", 6, 124, cell_min },                          \
-		{ "Total", 7, 0, cell_total }, { "% Total", 7, 66, cell_share },                   \
-		{ "Self", 7, 92, cell_self }, { "Unwound", 7, 144, cell_unwound },                 \
-		{ "In flight", 9, 144, cell_in_flight }, { NULL, 0, 0, NULL },
+	{ calls, 8, 0, SORT_CALLS, cell_calls }, { "Avg", 6, 60, SORT_MEAN, cell_mean },           \
+		{ "P50", 6, 0, NO_SORT, cell_p50 }, { "P95", 6, 52, SORT_P95, cell_p95 },          \
+		{ "P99", 6, 72, NO_SORT, cell_p99 }, { "Max", 6, 100, SORT_MAX, cell_max },        \
+		{ "Min", 6, 124, NO_SORT, cell_min }, { "Total", 7, 0, SORT_TOTAL, cell_total },   \
+		{ "% Total", 7, 66, NO_SORT, cell_share },                                         \
+		{ "Self", 7, 92, SORT_SELF, cell_self },                                           \
+		{ "Unwound", 7, 144, NO_SORT, cell_unwound },                                      \
+		{ "In flight", 9, 144, NO_SORT, cell_in_flight }, { NULL, 0, 0, NO_SORT, NULL },
 
 const struct table_col table_fn_cols[] = { REPORT_COLS("Calls") };
 const struct table_col table_async_cols[] = { REPORT_COLS("Polls") };
 
 const struct table_col table_live_cols[] = {
-	{ "Calls/s", 7, 0, cell_rate },
-	{ "Avg", 6, 0, cell_mean },
-	{ "P95", 6, 50, cell_p95 },
-	{ "P99", 6, 100, cell_p99 },
-	{ "Max", 6, 90, cell_max },
-	{ "% Time", 7, 64, cell_share },
-	{ "Unwound", 7, 110, cell_unwound },
-	{ "In flight", 9, 120, cell_in_flight },
-	{ NULL, 0, 0, NULL },
+	{ "Calls/s", 7, 0, SORT_CALLS, cell_rate },
+	{ "Avg", 6, 0, SORT_MEAN, cell_mean },
+	{ "P95", 6, 50, SORT_P95, cell_p95 },
+	{ "P99", 6, 100, NO_SORT, cell_p99 },
+	{ "Max", 6, 90, SORT_MAX, cell_max },
+	{ "% Time", 7, 64, SORT_TOTAL, cell_share },
+	{ "Unwound", 7, 110, NO_SORT, cell_unwound },
+	{ "In flight", 9, 120, NO_SORT, cell_in_flight },
+	{ NULL, 0, 0, NO_SORT, NULL },
 };
 
 static unsigned int columns_taken(const struct table *t)
@@ -226,7 +229,7 @@ void table__layout(struct table *t, const struct snapshot *s, const struct table
 	t->col_cnt = t->mark_columns = 0;
 	t->gap = width < 100 ? 1 : 2;
 	for (const struct table_col *c = cols; c->title && t->col_cnt < TABLE_MAX_COLS; c++)
-		if (width >= c->from)
+		if (width >= c->from || (c->sort == t->sort && c->sort != NO_SORT))
 			t->cols[t->col_cnt++] = c;
 	for (size_t i = 0; i < row_cnt; i++) {
 		const struct snapshot_fn *fn = &s->fns[rows[i]];

@@ -11,16 +11,16 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "snapshot/snapshot.h"
 #include "ui/text.h"
 
-struct snapshot;
-struct snapshot_fn;
 struct strbuf;
 
 struct table_col {
 	const char *title;
 	unsigned int columns;
-	unsigned int from; /* shown on terminals at least this wide */
+	unsigned int from;	 /* shown on terminals at least this wide, or when sorted by */
+	enum snapshot_sort sort; /* the order in which this column falls; SORT_NAME: none */
 	void (*cell)(const struct snapshot *s, const struct snapshot_fn *fn, char out[TEXT_CELL],
 		     enum text_style *style);
 };
@@ -32,8 +32,9 @@ struct table {
 	const struct table_col *cols[TABLE_MAX_COLS];
 	size_t col_cnt;
 	unsigned int gap, name_columns, mark_columns;
+	enum snapshot_sort sort; /* set by the caller, as the next two */
 	bool colour;
-	bool live;	 /* set by the caller: rows of all kinds mixed, polls tagged, no marks */
+	bool live;	 /* rows of all kinds mixed, polls tagged, no marks */
 	bool near_floor; /* such a cell was written */
 };
 

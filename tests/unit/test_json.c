@@ -244,21 +244,31 @@ Test(json, an_empty_snapshot_is_a_document_too)
 
 static const struct {
 	const char *spec, *path; /* path NULL: refused */
-	const char *words;	 /* which the refusal must hold */
+	const char *words;	 /* the format, or what the refusal must hold */
 } specs[] = {
-	{ "out.json", "out.json", NULL },
-	{ "a/b:c.json", "a/b:c.json", NULL },
-	{ "./odd:name.json", "./odd:name.json", NULL },
-	{ "json:out", "out", NULL },
-	{ "json:-", "-", NULL },
-	{ "json:/dev/stdout", "/dev/stdout", NULL },
-	{ "json:a:b", "a:b", NULL },
+	{ "out.json", "out.json", "json" },
+	{ "a/b:c.json", "a/b:c.json", "json" },
+	{ "./odd:name.json", "./odd:name.json", "json" },
+	{ "json:out", "out", "json" },
+	{ "json:-", "-", "json" },
+	{ "-", "-", "json" },
+	{ "json:/dev/stdout", "/dev/stdout", "json" },
+	{ "json:a:b", "a:b", "json" },
+	{ "out.csv", "out.csv", "csv" },
+	{ "csv:-", "-", "csv" },
+	{ "csv:out.json", "out.json", "csv" },
+	{ "out.buckets.csv", "out.buckets.csv", "csv-buckets" },
+	{ "csv-buckets:out.csv", "out.csv", "csv-buckets" },
+	{ "/var/lib/role.prom", "/var/lib/role.prom", "prom" },
+	{ "prom:x", "x", "prom" },
 	{ "xml:out.json", NULL, "unknown output format 'xml'" },
+	{ "xml:-", NULL, "(formats: json csv csv-buckets prom)" },
+	{ "buckets.csv:x", NULL, "unknown output format 'buckets.csv'" },
 	{ "odd:name.json", NULL, "unknown output format 'odd'" },
 	{ ":x.json", NULL, "unknown output format ''" },
 	{ "JSON:x", NULL, "unknown output format 'JSON'" },
 	{ "out.txt", NULL, "no suffix" },
-	{ "-", NULL, "FORMAT:-" },
+	{ "./-", NULL, "no suffix" },
 	{ "", NULL, "no suffix" },
 	{ ".json", NULL, "no suffix" },
 	{ "json:", NULL, "no file name" },
@@ -273,7 +283,7 @@ Test(export, specs)
 
 		cr_expect_eq(err, specs[i].path ? 0 : -EINVAL, "'%s'", specs[i].spec);
 		if (specs[i].path) {
-			cr_expect_eq(dest.exporter, &export_json);
+			cr_expect_str_eq(dest.exporter->name, specs[i].words);
 			cr_expect_str_eq(dest.path, specs[i].path);
 		} else {
 			cr_expect_null(dest.exporter, "set only on success");
@@ -283,6 +293,57 @@ Test(export, specs)
 		}
 		strbuf__free(&reason);
 	}
+}
+
+static const struct {
+	const char *a, *b;
+	bool same;
+} places[] = {
+	{ "out", "out", true },
+	{ "out", "./out", true },
+	{ "out", "sub/../out", true },
+	{ "out", "link/out", true },
+	{ "sub/out", "sub//out", true },
+	{ "out", "out2", false },
+	{ "out", "sub/out", false },
+	{ "there", "./there", true },
+	{ "there", "hard", false }, /* each is replaced */
+	{ "there", "soft", false },
+	{ "nowhere/out", "nowhere/out", true },
+	{ "nowhere/out", "nowhere2/out", false },
+	{ "-", "-", true },
+	{ "-", "out", false },
+	{ "-", "/dev/stdout", true },
+	{ "/dev/stdout", "/proc/self/fd/1", true },
+	{ "/dev/null", "/dev/null", true },
+	{ "/dev/null", "/dev/zero", false },
+	{ "fifo", "./fifo", true },
+};
+
+Test(export, one_place_by_two_names)
+{
+	char dir[] = "/tmp/roletrace-unit-XXXXXX", command[64];
+
+	cr_assert(mkdtemp(dir));
+	cr_assert_eq(chdir(dir), 0);
+	cr_assert_eq(mkdir("sub", 0700), 0);
+	cr_assert_eq(symlink(".", "link"), 0);
+	cr_assert_eq(close(creat("there", 0600)), 0);
+	cr_assert_eq(link("there", "hard"), 0);
+	cr_assert_eq(symlink("there", "soft"), 0);
+	cr_assert_eq(mkfifo("fifo", 0600), 0);
+	for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
+		struct export_dest a = { &export_json, places[i].a };
+		struct export_dest b = { &export_csv, places[i].b };
+
+		cr_expect_eq(export__same_place(&a, &b), places[i].same, "'%s' '%s'", a.path,
+			     b.path);
+		cr_expect_eq(export__same_place(&b, &a), places[i].same, "'%s' '%s'", b.path,
+			     a.path);
+	}
+	cr_assert_eq(chdir("/"), 0);
+	snprintf(command, sizeof(command), "rm -rf %s", dir);
+	cr_assert_eq(system(command), 0);
 }
 
 Test(export, replaces_a_file_whole_and_leaves_nothing_else)

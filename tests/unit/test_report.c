@@ -319,6 +319,54 @@ Test(report, rows_are_by_total_and_limited_when_asked)
 	snapshot__free(s);
 }
 
+static char *print_opts(const struct snapshot *s, const struct report_opts *opts)
+{
+	char *text = NULL;
+	size_t len;
+	FILE *f = open_memstream(&text, &len);
+
+	cr_assert_eq(report__print(s, opts, f), 0);
+	fclose(f);
+	return text;
+}
+
+Test(report, rows_are_in_the_order_asked_for)
+{
+	struct snapshot *s = synth__new();
+	struct report_opts opts = { .width = 80, .limit = 1, .sort = SORT_CALLS };
+	char *text = print_opts(s, &opts);
+
+	expect_says(text, "entry_only_one");
+	expect_silent(text, " Max");
+	free(text);
+	/* a column that the order is by is there, however narrow it is */
+	opts.sort = SORT_MAX;
+	text = print_opts(s, &opts);
+	expect_says(text, " Max");
+	expect_says(text, "handle_new_block");
+	free(text);
+	opts.sort = SORT_NAME;
+	text = print_opts(s, &opts);
+	expect_says(text, "ShareId");
+	free(text);
+	snapshot__free(s);
+}
+
+Test(report, says_that_some_were_left_out)
+{
+	struct snapshot *s = synth__new();
+	struct report_opts opts = { .width = 80, .left_out = 11 };
+	char *text;
+
+	s->fn_cnt = 3;
+	s->edge_cnt = 0;
+	text = print_opts(s, &opts);
+	s->fn_cnt = SYNTH_FNS;
+	expect_says(text, "Shown: 3 of 14 traced functions, as asked for.\n");
+	free(text);
+	snapshot__free(s);
+}
+
 /* A name must not be able to drive the terminal, coloured or not. */
 Test(report, only_our_own_escape_sequences)
 {
@@ -342,7 +390,7 @@ Test(report, only_our_own_escape_sequences)
 Test(live, is_silent_and_plain_where_there_is_no_terminal)
 {
 	struct snapshot *s = synth__new();
-	struct live *l = live__new(true);
+	struct live *l = live__new(&(struct report_opts){ .colour = true });
 	char *text = NULL;
 	size_t len;
 	FILE *f = open_memstream(&text, &len);
@@ -407,7 +455,7 @@ static unsigned int lines_in(const char *text, unsigned int columns)
 Test(live, redraws_in_place_and_survives_resizing)
 {
 	struct snapshot *s = synth__new();
-	struct live *l = live__new(false);
+	struct live *l = live__new(&(struct report_opts){ .colour = false });
 	int master, slave;
 	char text[16384], up[16];
 	unsigned int lines;

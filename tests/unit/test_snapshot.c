@@ -82,17 +82,101 @@ Test(snapshot, share_is_of_the_time_observed)
 	cr_expect_eq(snapshot__share(&s, &fn), 0);
 }
 
-Test(snapshot, order_is_by_total)
+static uint64_t figure(const struct snapshot_fn *fn, enum snapshot_sort by)
+{
+	switch (by) {
+	case SORT_CALLS:
+		return fn->calls;
+	case SORT_MEAN:
+		return snapshot__mean_ns(fn);
+	case SORT_P95:
+		return snapshot__quantile_ns(fn, 0.95);
+	case SORT_MAX:
+		return fn->max_ns;
+	case SORT_SELF:
+		return fn->self_ns;
+	default:
+		return fn->total_ns;
+	}
+}
+
+Test(snapshot, order_is_by_the_figure_asked_for)
 {
 	struct snapshot *s = synth__new();
-	uint32_t *order = snapshot__by_total(s);
 
-	cr_assert(order);
-	for (size_t i = 1; i < s->fn_cnt; i++)
-		cr_expect_geq(s->fns[order[i - 1]].total_ns, s->fns[order[i]].total_ns);
-	free(order);
+	for (int by = SORT_TOTAL; by < SORT_NAME; by++) {
+		uint32_t *order = snapshot__sorted(s, (enum snapshot_sort)by);
+
+		cr_assert(order);
+		for (size_t i = 1; i < s->fn_cnt; i++)
+			cr_expect_geq(figure(&s->fns[order[i - 1]], (enum snapshot_sort)by),
+				      figure(&s->fns[order[i]], (enum snapshot_sort)by), "%d", by);
+		free(order);
+	}
 	snapshot__free(s);
 	snapshot__free(NULL);
+}
+
+Test(snapshot, order_by_name_and_of_equals)
+{
+	struct snapshot *s = synth__new(), *empty = snapshot__new();
+	uint32_t *order = snapshot__sorted(s, SORT_NAME);
+
+	for (size_t i = 1; i < s->fn_cnt; i++)
+		cr_expect_leq(strcmp(s->fns[order[i - 1]].name, s->fns[order[i]].name), 0);
+	free(order);
+	/* a max of 0 each: by total, then calls, then name */
+	for (size_t i = 0; i < s->fn_cnt; i++)
+		s->fns[i].max_ns = s->fns[i].total_ns = 0;
+	order = snapshot__sorted(s, SORT_MAX);
+	cr_expect_eq(order[0], 9, "the most calls");
+	free(order);
+	order = snapshot__sorted(empty, SORT_P95);
+	cr_expect(order);
+	free(order);
+	snapshot__free(empty);
+	snapshot__free(s);
+}
+
+static const struct {
+	const char *function, *crate, *exclude;
+	size_t kept, edges;
+} filters[] = {
+	{ NULL, NULL, NULL, 14, 3 },
+	{ "*", NULL, NULL, 14, 3 },
+	{ NULL, "translator_*", NULL, 14, 3 },
+	{ NULL, "other", NULL, 0, 0 },
+	{ "main", NULL, NULL, 1, 0 },
+	{ "main", "translator_sv2", NULL, 14, 3 },
+	{ "*handle_*", NULL, NULL, 3, 2 },
+	{ "*handle_*", NULL, "*new_block", 2, 1 },
+	{ NULL, NULL, "*", 0, 0 },
+	{ "main", NULL, "main", 0, 0 },
+};
+
+Test(snapshot, filters_keep_what_was_asked_for)
+{
+	for (size_t i = 0; i < sizeof(filters) / sizeof(filters[0]); i++) {
+		struct snapshot *s = synth__new();
+		struct snapshot_filter f = {
+			.functions = &filters[i].function,
+			.function_cnt = filters[i].function != NULL,
+			.crates = &filters[i].crate,
+			.crate_cnt = filters[i].crate != NULL,
+			.excludes = &filters[i].exclude,
+			.exclude_cnt = filters[i].exclude != NULL,
+		};
+		uint64_t hits = s->overhead.hits;
+
+		cr_assert_eq(snapshot__keep(s, &f), 0);
+		cr_expect_eq(s->fn_cnt, filters[i].kept, "%zu: %zu", i, s->fn_cnt);
+		cr_expect_eq(s->edge_cnt, filters[i].edges, "%zu: %zu", i, s->edge_cnt);
+		for (size_t e = 0; e < s->edge_cnt; e++)
+			cr_expect(strstr(s->fns[s->edges[e].callee].name, "handle_submit") ||
+				  strstr(s->fns[s->edges[e].callee].name, "hash"));
+		cr_expect_eq(s->overhead.hits, hits, "figures of the whole stay");
+		snapshot__free(s);
+	}
 }
 
 Test(delta, of_nothing_before_is_a_copy)

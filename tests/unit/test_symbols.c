@@ -9,6 +9,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/glob.h"
 #include "base/strbuf.h"
 #include "symbols/cfi.h"
 #include "symbols/demangle.h"
@@ -231,7 +232,7 @@ Test(symbols, globs)
 	};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++)
-		cr_expect_eq(name__glob(cases[i].glob, cases[i].text), cases[i].matches, "%s %s",
+		cr_expect_eq(glob__match(cases[i].glob, cases[i].text), cases[i].matches, "%s %s",
 			     cases[i].glob, cases[i].text);
 }
 

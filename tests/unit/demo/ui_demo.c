@@ -2,8 +2,8 @@
 /*
  * The report and the live summary on a made-up snapshot, to look at with one's own eyes:
  *   gcc -std=gnu17 -D_GNU_SOURCE -Iinclude -Idaemon -Itests/unit tests/unit/demo/ui_demo.c
- *       daemon/{ui,snapshot}/\*.c daemon/base/{strbuf,utf8}.c -lm -o /tmp/ui_demo
- *   /tmp/ui_demo [report WIDTH | live SECONDS | progress SECONDS | bare]
+ *       daemon/{ui,snapshot}/\*.c daemon/base/{arena,glob,strbuf,utf8}.c -l:libjansson.a -lm -o
+ * /tmp/ui_demo /tmp/ui_demo [report WIDTH | live SECONDS | progress SECONDS | bare]
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,7 +27,7 @@ static void more_calls(struct snapshot *s, unsigned int round)
 static void live(int seconds)
 {
 	struct snapshot *now = synth__new(), *prev = NULL;
-	struct live *l = live__new(true);
+	struct live *l = live__new(&(struct report_opts){ .colour = true });
 
 	for (int i = 0; i < 2 * seconds; i++) {
 		prev = snapshot__delta(now, NULL);
@@ -43,7 +43,7 @@ static void live(int seconds)
 
 static void progress(int seconds)
 {
-	struct live *l = live__new(true);
+	struct live *l = live__new(&(struct report_opts){ .colour = true });
 	uint64_t total_ns = (uint64_t)seconds * 1000000000;
 
 	for (uint64_t ns = 0; ns <= total_ns; ns += 100000000) {

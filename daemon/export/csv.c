@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Tables for spreadsheets and data frames (docs/formats.md): csv has one row per function,
+ * csv-buckets one per histogram bucket. Quoting is RFC 4180's, lines end in LF, text is UTF-8. An
+ * empty field was not measured, or is not known. Columns are added at the end, never moved: the
+ * header names them with their units.
+ */
+#include "export/export.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/strbuf.h"
+#include "base/utf8.h"
+#include "snapshot/snapshot.h"
+
+/* ---- fields ---- */
+
+/* RFC 4180 has no control characters but line ends; a tab does no harm. */
+static bool is_text(uint32_t c)
+{
+	return c == '\t' || c == '\n' || c == '\r' || (c >= 0x20 && c < 0x7f) || c >= 0xa0;
+}
+
+static void put_string(struct strbuf *out, const char *s)
+{
+	bool quoted = s && strpbrk(s, ",\"\r\n");
+	size_t len = s ? strlen(s) : 0, n;
+
+	if (quoted)
+		strbuf__addc(out, '"');
+	for (; len; s += n, len -= n) {
+		uint32_t c = utf8__decode(s, len, &n);
+
+		if (c == '"')
+			strbuf__addc(out, '"');
+		utf8__encode(out, is_text(c) ? c : UTF8_BAD);
+	}
+	if (quoted)
+		strbuf__addc(out, '"');
+}
+
+static void add_string(struct strbuf *out, const char *s)
+{
+	strbuf__addc(out, ',');
+	put_string(out, s);
+}
+
+static void add_uint(struct strbuf *out, uint64_t v)
+{
+	strbuf__addf(out, ",%" PRIu64, v);
+}
+
+static void add_uint_if(struct strbuf *out, bool measured, uint64_t v)
+{
+	if (measured)
+		add_uint(out, v);
+	else
+		strbuf__addc(out, ',');
+}
+
+/* ---- csv ---- */
+
+#define FUNCTION_COLUMNS                                                                           \
+	"function,symbol,crate,kind,file,line,sites,coverage,exit,"                                \
+	"calls,returned,unwound,in_flight,in_flight_stale,untimed,tail_exits,"                     \
+	"sum_ns,total_ns,self_ns,min_ns,max_ns,mean_ns,p50_ns,p95_ns,p99_ns,share_ratio,"          \
+	"observed_ns,floor_ns,corrected_ns,clamped,histogram_lost,"                                \
+	"comm,pid,window_start_unix_ns,window_end_unix_ns,window_ns,health,lost\n"
+
+static void add_identity(struct strbuf *out, const struct snapshot_fn *fn)
+{
+	put_string(out, fn->name);
+	add_string(out, fn->symbol);
+	add_string(out, fn->crate);
+	add_string(out, fn->is_async ? "async" : "fn");
+	add_string(out, fn->file);
+	add_uint_if(out, fn->file && fn->line, fn->line);
+	add_uint(out, fn->sites);
+	add_string(out, snapshot_coverage_names[fn->coverage]);
+	add_string(out, fn->exit);
+}
+
+static void add_counts(struct strbuf *out, const struct snapshot_fn *fn)
+{
+	bool timed = snapshot__timed(fn);
+
+	add_uint(out, fn->calls);
+	add_uint_if(out, timed, fn->returned);
+	add_uint_if(out, timed, fn->unwound);
+	add_uint_if(out, timed, fn->in_flight);
+	add_uint_if(out, timed, fn->in_flight_stale);
+	add_uint_if(out, timed, fn->untimed);
+	add_uint_if(out, timed, fn->tail_exits);
+}
+
+static void add_durations(struct strbuf *out, const struct snapshot *s,
+			  const struct snapshot_fn *fn)
+{
+	bool timed = snapshot__timed(fn), some = timed && fn->returned;
+	bool spread = some && hist__count(&fn->hist);
+
+	add_uint_if(out, timed, fn->sum_ns);
+	add_uint_if(out, timed, fn->total_ns);
+	add_uint_if(out, timed, fn->self_ns);
+	add_uint_if(out, some, fn->min_ns);
+	add_uint_if(out, some, fn->max_ns);
+	add_uint_if(out, some, snapshot__mean_ns(fn));
+	add_uint_if(out, spread, spread ? snapshot__quantile_ns(fn, 0.50) : 0);
+	add_uint_if(out, spread, spread ? snapshot__quantile_ns(fn, 0.95) : 0);
+	add_uint_if(out, spread, spread ? snapshot__quantile_ns(fn, 0.99) : 0);
+	strbuf__addc(out, ',');
+	if (timed)
+		strbuf__addf(out, "%.15g", snapshot__share(s, fn));
+}
+
+static void add_trust(struct strbuf *out, const struct snapshot_fn *fn)
+{
+	bool timed = snapshot__timed(fn);
+
+	add_uint(out, fn->observed_ns);
+	add_uint_if(out, timed, fn->floor_ns);
+	add_uint_if(out, timed, fn->corrected_ns);
+	add_uint_if(out, timed, fn->clamped);
+	add_uint_if(out, timed, fn->hist_lost);
+}
+
+/* The same in each row: so that rows of several files can be told apart once they are in one. */
+static void add_origin(struct strbuf *out, const struct snapshot *s)
+{
+	uint64_t lost = 0;
+
+	for (size_t i = 0; i < s->lost_cnt; i++)
+		lost += s->lost[i].count;
+	add_string(out, s->target.comm);
+	add_uint(out, (uint64_t)s->target.pid);
+	add_uint(out, s->window.start_unix_ns);
+	add_uint(out, s->window.end_unix_ns);
+	add_uint(out, s->window.duration_ns);
+	add_string(out, s->reason_cnt ? "degraded" : "ok");
+	add_uint(out, lost);
+}
+
+static int render(const struct snapshot *s, struct strbuf *out)
+{
+	strbuf__adds(out, FUNCTION_COLUMNS);
+	for (size_t i = 0; i < s->fn_cnt; i++) {
+		add_identity(out, &s->fns[i]);
+		add_counts(out, &s->fns[i]);
+		add_durations(out, s, &s->fns[i]);
+		add_trust(out, &s->fns[i]);
+		add_origin(out, s);
+		strbuf__addc(out, '\n');
+	}
+	return out->oom ? -ENOMEM : 0;
+}
+
+/* ---- csv-buckets ---- */
+
+#define BUCKET_COLUMNS "function,kind,gt_ns,le_ns,count\n"
+
+static void add_bucket_of(struct strbuf *out, const struct snapshot_fn *fn)
+{
+	put_string(out, fn->name);
+	add_string(out, fn->is_async ? "async" : "fn");
+}
+
+/* 17 digits: the double itself comes back. */
+static void add_bucket(struct strbuf *out, const struct snapshot_fn *fn, uint32_t place,
+		       uint64_t count)
+{
+	add_bucket_of(out, fn);
+	strbuf__addf(out, ",%.17g,%.17g,%" PRIu64 "\n", hist__lower_ns(place),
+		     hist__upper_ns(place), count);
+}
+
+static void add_buckets(struct strbuf *out, const struct snapshot_fn *fn)
+{
+	const struct snapshot_hist *h = &fn->hist;
+
+	if (h->zero_cnt) {
+		add_bucket_of(out, fn);
+		strbuf__addf(out, ",,0,%" PRIu64 "\n", h->zero_cnt);
+	}
+	for (uint32_t i = 0; h->counts && i < h->cnt; i++)
+		if (h->counts[i])
+			add_bucket(out, fn, h->first + i, h->counts[i]);
+	/* they took some time, which is not known */
+	if (fn->hist_lost) {
+		add_bucket_of(out, fn);
+		strbuf__addf(out, ",,,%" PRIu64 "\n", fn->hist_lost);
+	}
+}
+
+static int render_buckets(const struct snapshot *s, struct strbuf *out)
+{
+	strbuf__adds(out, BUCKET_COLUMNS);
+	for (size_t i = 0; i < s->fn_cnt; i++)
+		if (snapshot__timed(&s->fns[i]))
+			add_buckets(out, &s->fns[i]);
+	return out->oom ? -ENOMEM : 0;
+}
+
+const struct exporter export_csv = { .name = "csv", .suffix = ".csv", .render = render };
+const struct exporter export_csv_buckets = { .name = "csv-buckets",
+					     .suffix = ".buckets.csv",
+					     .render = render_buckets };

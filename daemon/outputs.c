@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "outputs.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "base/strbuf.h"
+#include "base/vec.h"
+#include "export/export.h"
+#include "options.h"
+
+struct output {
+	const char *spec; /* borrowed */
+	struct export_dest dest;
+	bool stream; /* takes one document, at the end */
+};
+
+static int check_writable(const struct export_dest *d)
+{
+	struct strbuf dir = STRBUF_INIT;
+	const char *slash = strrchr(d->path, '/');
+	int err = 0;
+
+	if (!strcmp(d->path, "-"))
+		return 0;
+	if (slash)
+		strbuf__add(&dir, d->path, slash == d->path ? 1 : (size_t)(slash - d->path));
+	else
+		strbuf__addc(&dir, '.');
+	if (access(d->path, F_OK) == 0 ? access(d->path, W_OK) : access(dir.s, W_OK))
+		err = -errno;
+	strbuf__free(&dir);
+	return err;
+}
+
+static bool is_stream(const char *path)
+{
+	struct stat st;
+
+	return !strcmp(path, "-") || (!stat(path, &st) && !S_ISREG(st.st_mode));
+}
+
+static bool is_stdout(const char *path)
+{
+	struct stat a, b;
+
+	if (!strcmp(path, "-"))
+		return true;
+	return !stat(path, &a) && !fstat(STDOUT_FILENO, &b) && a.st_dev == b.st_dev &&
+	       a.st_ino == b.st_ino && !S_ISREG(a.st_mode) && strcmp(path, "/dev/null");
+}
+
+int outputs__add(struct outputs *o, const char *spec)
+{
+	struct strbuf reason = STRBUF_INIT;
+	struct export_dest dest;
+	struct output *slot;
+	int err = export__find(spec, &dest, &reason);
+
+	if (err) {
+		log_error("%s", reason.s);
+		strbuf__free(&reason);
+		return CODE_USAGE;
+	}
+	for (size_t i = 0; i < o->cnt; i++)
+		if (export__same_place(&o->data[i].dest, &dest)) {
+			log_error("-o '%s' and -o '%s' write to the same place", o->data[i].spec,
+				  spec);
+			return CODE_USAGE;
+		}
+	err = check_writable(&dest);
+	if (err) {
+		log_error("cannot write '%s': %s", dest.path, strerror(-err));
+		return CODE_FAILED;
+	}
+	slot = vec__push(o);
+	if (!slot) {
+		log_error("out of memory");
+		return CODE_FAILED;
+	}
+	*slot = (struct output){ spec, dest, is_stream(dest.path) };
+	o->on_stdout |= is_stdout(dest.path);
+	return CODE_OK;
+}
+
+int outputs__open(struct outputs *o, const struct options *opts)
+{
+	int code = CODE_OK;
+
+	for (size_t i = 0; i < opts->outputs.cnt && !code; i++)
+		code = outputs__add(o, opts->outputs.data[i]);
+	return code;
+}
+
+void outputs__free(struct outputs *o)
+{
+	vec__free(o);
+}
+
+int outputs__write(struct outputs *o, const struct snapshot *s, bool last)
+{
+	int code = CODE_OK;
+
+	for (size_t i = 0; i < o->cnt; i++) {
+		const struct output *out = &o->data[i];
+		int err = out->stream && !last ? 0 : export__write(&out->dest, s);
+
+		if (!err)
+			continue;
+		/* once is enough while it goes on; the end says it again */
+		if (!o->write_failed || last)
+			log_error("cannot write '%s': %s", out->dest.path, strerror(-err));
+		code = CODE_FAILED;
+	}
+	o->write_failed = code != CODE_OK;
+	return code;
+}
+
+void outputs__say_written(const struct outputs *o)
+{
+	for (size_t i = 0; i < o->cnt; i++)
+		if (strcmp(o->data[i].dest.path, "-"))
+			log_info("wrote %s", o->data[i].dest.path);
+}
+
+struct report_opts outputs__report_opts(const struct options *opts)
+{
+	static const enum snapshot_sort sorts[] = {
+		[OPTION_SORT_TOTAL] = SORT_TOTAL, [OPTION_SORT_CALLS] = SORT_CALLS,
+		[OPTION_SORT_AVG] = SORT_MEAN,	  [OPTION_SORT_P95] = SORT_P95,
+		[OPTION_SORT_MAX] = SORT_MAX,	  [OPTION_SORT_SELF] = SORT_SELF,
+		[OPTION_SORT_NAME] = SORT_NAME,
+	};
+
+	return (struct report_opts){
+		.width = opts->width,
+		.limit = opts->limit,
+		.sort = sorts[opts->sort],
+		.colour = isatty(STDOUT_FILENO) && !getenv("NO_COLOR"),
+	};
+}

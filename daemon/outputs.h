@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Where a snapshot goes: the files of -o, and the report. What is wrong is said here; functions
+ * return the program's exit code.
+ */
+#ifndef OUTPUTS_H
+#define OUTPUTS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "ui/report.h"
+
+struct options;
+struct output;
+struct snapshot;
+
+struct outputs {
+	struct output *data;
+	size_t cnt, cap;
+	bool on_stdout;	   /* one of them: the report makes way */
+	bool write_failed; /* the last time */
+};
+
+/* Adds each -o: it must be known to work before anything else is done. */
+int outputs__open(struct outputs *o, const struct options *opts);
+int outputs__add(struct outputs *o, const char *spec); /* borrowed */
+void outputs__free(struct outputs *o);
+
+/* Writes all, but what is no file to be replaced (a pipe, say) only when this is the last time. */
+int outputs__write(struct outputs *o, const struct snapshot *s, bool last);
+/* One line for each file. */
+void outputs__say_written(const struct outputs *o);
+
+/* The report as the options want it; for standard output. */
+struct report_opts outputs__report_opts(const struct options *opts);
+
+#endif

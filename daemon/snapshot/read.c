@@ -1,0 +1,524 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * jansson makes a tree, this makes a snapshot of it. The first thing wrong is remembered with its
+ * place ("functions[3].calls: ...") and ends the reading; until then the getters below return what
+ * does no harm, so that the code reads like the document.
+ */
+#include "snapshot/read.h"
+
+#include <errno.h>
+#include <jansson.h>
+#include <limits.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/arena.h"
+#include "base/strbuf.h"
+#include "base/utf8.h"
+#include "snapshot/snapshot.h"
+
+struct reader {
+	struct snapshot *s;
+	struct strbuf *reason;
+	const char *part; /* the member of the document that is being read */
+	size_t row;	  /* of part; NO_ROW: it is no list */
+	int err;	  /* the first one */
+};
+
+#define NO_ROW SIZE_MAX
+
+/* ---- getters ---- */
+
+static void *nomem(struct reader *r)
+{
+	r->err = r->err ?: -ENOMEM;
+	return NULL;
+}
+
+static void wrong(struct reader *r, const char *key, const char *what)
+{
+	if (r->err)
+		return;
+	r->err = -EINVAL;
+	strbuf__adds(r->reason, r->part);
+	if (r->row != NO_ROW)
+		strbuf__addf(r->reason, "[%zu]", r->row);
+	if (*r->part && key)
+		strbuf__addc(r->reason, '.');
+	if (key)
+		utf8__add_printable(r->reason, key);
+	strbuf__addf(r->reason, "%s%s", *r->part || key ? " " : "", what);
+}
+
+static json_t *get(struct reader *r, json_t *o, const char *key)
+{
+	json_t *v = json_object_get(o, key);
+
+	if (!v)
+		wrong(r, key, "is missing");
+	return v;
+}
+
+static bool is_null(json_t *o, const char *key)
+{
+	json_t *v = json_object_get(o, key);
+
+	return !v || json_is_null(v);
+}
+
+static const char *keep(struct reader *r, const char *s)
+{
+	const char *copy = arena__strdup(r->s->arena, s);
+
+	return copy ?: nomem(r);
+}
+
+static const char *get_string(struct reader *r, json_t *o, const char *key)
+{
+	json_t *v = get(r, o, key);
+
+	if (v && !json_is_string(v))
+		wrong(r, key, "is no string");
+	return json_is_string(v) ? keep(r, json_string_value(v)) : "";
+}
+
+static const char *get_string_or_null(struct reader *r, json_t *o, const char *key)
+{
+	return is_null(o, key) ? NULL : get_string(r, o, key);
+}
+
+/* Writers put 2^63 and more as reals of 15 digits, which for the greatest is a bit above 2^64. */
+static uint64_t to_uint(struct reader *r, json_t *v, const char *key)
+{
+	double d;
+
+	if (json_is_integer(v) && json_integer_value(v) >= 0)
+		return (uint64_t)json_integer_value(v);
+	d = json_real_value(v);
+	if (json_is_real(v) && d >= 0 && d < 1.845e19 && floor(d) == d)
+		return d < 0x1p64 ? (uint64_t)d : UINT64_MAX;
+	if (v)
+		wrong(r, key, "is no count");
+	return 0;
+}
+
+static uint64_t get_uint(struct reader *r, json_t *o, const char *key)
+{
+	return to_uint(r, get(r, o, key), key);
+}
+
+static uint64_t get_uint_or_0(struct reader *r, json_t *o, const char *key)
+{
+	return is_null(o, key) ? 0 : get_uint(r, o, key);
+}
+
+static int64_t get_int(struct reader *r, json_t *o, const char *key, int64_t min, int64_t max)
+{
+	json_t *v = get(r, o, key);
+	int64_t i = json_integer_value(v);
+
+	if (json_is_integer(v) && i >= min && i <= max)
+		return i;
+	if (v)
+		wrong(r, key, "is no integer in its range");
+	return min;
+}
+
+static double get_ratio(struct reader *r, json_t *o, const char *key, double if_null)
+{
+	json_t *v = get(r, o, key);
+
+	if (json_is_null(v))
+		return if_null;
+	if (json_is_number(v) && json_number_value(v) >= 0)
+		return json_number_value(v);
+	if (v)
+		wrong(r, key, "is no ratio");
+	return 0;
+}
+
+static bool get_bool(struct reader *r, json_t *o, const char *key)
+{
+	json_t *v = get(r, o, key);
+
+	if (v && !json_is_boolean(v))
+		wrong(r, key, "is neither true nor false");
+	return json_is_true(v);
+}
+
+/* Which of the names, or 0 when it is none of them. */
+static int get_name(struct reader *r, json_t *o, const char *key, const char *const *names, int cnt)
+{
+	json_t *v = get(r, o, key);
+
+	for (int i = 0; i < cnt && json_is_string(v); i++)
+		if (names[i] && !strcmp(names[i], json_string_value(v)))
+			return i;
+	if (v)
+		wrong(r, key, "is no word known here");
+	return 0;
+}
+
+/* NULL (which has no members, no elements) when it is none. */
+static json_t *get_object(struct reader *r, json_t *o, const char *key)
+{
+	json_t *v = get(r, o, key);
+
+	if (v && !json_is_object(v))
+		wrong(r, key, "is no object");
+	return json_is_object(v) ? v : NULL;
+}
+
+static json_t *get_array(struct reader *r, json_t *o, const char *key)
+{
+	json_t *v = get(r, o, key);
+
+	if (v && !json_is_array(v))
+		wrong(r, key, "is no list");
+	return json_is_array(v) ? v : NULL;
+}
+
+/* The row-th element of a list of objects. */
+static json_t *get_row(struct reader *r, json_t *list, size_t row)
+{
+	json_t *v = json_array_get(list, row);
+
+	r->row = row;
+	if (!json_is_object(v))
+		wrong(r, NULL, "is no object");
+	return v;
+}
+
+/* Enters a member of the document; what is wrong is said to be there. */
+static json_t *enter(struct reader *r, json_t *doc, const char *part,
+		     json_t *(*get_it)(struct reader *, json_t *, const char *))
+{
+	json_t *v;
+
+	r->part = "";
+	r->row = NO_ROW;
+	v = get_it(r, doc, part);
+	r->part = part;
+	return v;
+}
+
+static void *zeroed(struct reader *r, size_t cnt, size_t elem_bytes)
+{
+	return calloc(cnt + 1, elem_bytes) ?: nomem(r);
+}
+
+/* ---- the document, part by part ---- */
+
+static void read_tool(struct reader *r, json_t *doc)
+{
+	json_t *o = enter(r, doc, "tool", get_object);
+
+	r->s->tool.version = get_string_or_null(r, o, "version");
+	r->s->tool.kernel = get_string_or_null(r, o, "kernel");
+	r->s->tool.exit_mode = get_string_or_null(r, o, "exit_mode");
+	r->s->profile = get_string_or_null(r, o, "profile");
+	r->s->hint = get_string_or_null(r, o, "hint");
+}
+
+static void read_ended(struct reader *r, json_t *o)
+{
+	r->part = "target.ended";
+	r->s->target.end = get_name(r, o, "reason", snapshot_end_names, END_CNT);
+	if (r->s->target.end != END_EXEC)
+		r->s->target.end_code = (int)get_int(r, o, "code", INT_MIN, INT_MAX);
+	r->s->target.end_unix_ns = get_uint(r, o, "unix_ns");
+}
+
+static void read_target(struct reader *r, json_t *doc)
+{
+	json_t *o = enter(r, doc, "target", get_object);
+
+	r->s->target.pid = (int)get_int(r, o, "pid", 0, INT_MAX);
+	r->s->target.ns_pid = (int)get_int(r, o, "ns_pid", 0, INT_MAX);
+	r->s->target.comm = get_string_or_null(r, o, "comm");
+	r->s->target.exe = get_string_or_null(r, o, "exe");
+	r->s->target.build_id = get_string_or_null(r, o, "build_id");
+	r->s->target.start_time_ns = get_uint(r, o, "start_time");
+	if (!is_null(o, "ended"))
+		read_ended(r, get_object(r, o, "ended"));
+}
+
+static void read_window(struct reader *r, json_t *doc)
+{
+	json_t *o = enter(r, doc, "window", get_object);
+
+	r->s->window.start_unix_ns = get_uint(r, o, "start_unix_ns");
+	r->s->window.end_unix_ns = get_uint(r, o, "end_unix_ns");
+	r->s->window.duration_ns = get_uint(r, o, "duration_ns");
+	r->s->window.settled = get_bool(r, o, "settled");
+}
+
+static void read_health(struct reader *r, json_t *doc)
+{
+	static const char *const words[] = { "ok", "degraded" };
+	json_t *o = enter(r, doc, "health", get_object), *list = get_array(r, o, "reasons");
+	size_t cnt = json_array_size(list);
+	int degraded = get_name(r, o, "status", words, 2);
+
+	if (degraded != (cnt != 0))
+		wrong(r, "status", "and reasons contradict each other");
+	r->s->reasons = zeroed(r, cnt, sizeof(*r->s->reasons));
+	for (size_t i = 0; i < cnt && !r->err; i++) {
+		const char *text = json_string_value(json_array_get(list, i));
+
+		if (!text)
+			wrong(r, "reasons", "holds what is no string");
+		else if (!(r->s->reasons[r->s->reason_cnt++] = strdup(text)))
+			nomem(r);
+	}
+}
+
+static void read_lost(struct reader *r, json_t *doc)
+{
+	json_t *o = enter(r, doc, "lost", get_object), *v;
+	const char *name;
+
+	r->s->lost = zeroed(r, json_object_size(o), sizeof(*r->s->lost));
+	json_object_foreach(o, name, v)
+	{
+		if (r->err)
+			return;
+		r->s->lost[r->s->lost_cnt++] =
+			(struct snapshot_lost){ keep(r, name), to_uint(r, v, name) };
+	}
+}
+
+static void read_overhead(struct reader *r, json_t *doc)
+{
+	json_t *o = enter(r, doc, "overhead", get_object), *list;
+
+	r->s->overhead.hits = get_uint(r, o, "hits");
+	r->s->overhead.ns_per_hit = get_uint(r, o, "ns_per_hit");
+	r->s->overhead.cpu_ratio = get_ratio(r, o, "cpu_ratio", NAN);
+	r->s->overhead.budget_ratio = get_ratio(r, o, "budget_ratio", -1);
+	r->s->overhead.corrected_ns = get_uint(r, o, "corrected_ns");
+	r->s->overhead.clamped = get_uint(r, o, "clamped");
+	r->s->overhead.floor_ns = get_uint(r, o, "floor_ns");
+	list = get_array(r, o, "shed");
+	r->s->overhead.shed = zeroed(r, json_array_size(list), sizeof(*r->s->overhead.shed));
+	r->part = "overhead.shed";
+	for (size_t i = 0; i < json_array_size(list) && !r->err; i++) {
+		json_t *row = get_row(r, list, i);
+
+		r->s->overhead.shed[r->s->overhead.shed_cnt++] =
+			(struct snapshot_shed){ get_string(r, row, "name"),
+						get_string(r, row, "reason"),
+						get_uint(r, row, "unix_ns") };
+	}
+}
+
+/* The highest place is that of 2^63 ns. */
+#define MAX_PLACES (63u * 16u + 1u)
+
+static void read_histogram(struct reader *r, json_t *h, struct snapshot_hist *out)
+{
+	json_t *counts = get_array(r, h, "counts");
+	size_t cnt = json_array_size(counts);
+	int64_t offset = get_int(r, h, "offset", -1, MAX_PLACES - 2);
+	uint64_t sum;
+
+	if (get_uint(r, h, "scale") != RT_HIST_SCALE)
+		wrong(r, "histogram.scale", "is not 4");
+	if (cnt > MAX_PLACES || (size_t)(offset + 1) + cnt > MAX_PLACES)
+		wrong(r, "histogram.counts", "goes beyond 2^63 ns");
+	out->zero_cnt = sum = get_uint(r, h, "zero_count");
+	if (!cnt || r->err)
+		return;
+	out->counts = zeroed(r, cnt, sizeof(*out->counts));
+	for (size_t i = 0; i < cnt && !r->err; i++) {
+		out->counts[i] = to_uint(r, json_array_get(counts, i), "histogram.counts");
+		if (__builtin_add_overflow(sum, out->counts[i], &sum))
+			wrong(r, "histogram.counts", "are more than 2^64 calls");
+	}
+	out->first = (uint32_t)(offset + 1);
+	out->cnt = (uint32_t)cnt;
+}
+
+static void read_aliases(struct reader *r, json_t *o, struct snapshot_fn *fn)
+{
+	json_t *list = get_array(r, o, "aliases");
+	size_t cnt = json_array_size(list);
+	const char **aliases;
+
+	if (!cnt || r->err)
+		return;
+	aliases = arena__alloc(r->s->arena, cnt * sizeof(*aliases)) ?: nomem(r);
+	for (size_t i = 0; i < cnt && !r->err; i++) {
+		const char *text = json_string_value(json_array_get(list, i));
+
+		if (text)
+			aliases[i] = keep(r, text);
+		else
+			wrong(r, "aliases", "holds what is no string");
+	}
+	fn->aliases = aliases;
+	fn->alias_cnt = cnt;
+}
+
+static void read_identity(struct reader *r, json_t *o, struct snapshot_fn *fn)
+{
+	static const char *const kinds[] = { "fn", "async" };
+
+	fn->name = get_string(r, o, "name");
+	fn->symbol = get_string(r, o, "symbol");
+	read_aliases(r, o, fn);
+	fn->crate = get_string(r, o, "crate");
+	fn->is_async = get_name(r, o, "kind", kinds, 2) == 1;
+	fn->file = get_string_or_null(r, o, "file");
+	if (!is_null(o, "line"))
+		fn->line = (uint32_t)get_int(r, o, "line", 0, UINT32_MAX);
+	fn->sites = (uint32_t)get_int(r, o, "sites", 0, UINT32_MAX);
+	fn->coverage = get_name(r, o, "coverage", snapshot_coverage_names, COVERAGE_CNT);
+	fn->exit = get_string(r, o, "exit");
+}
+
+static void read_figures(struct reader *r, json_t *o, struct snapshot_fn *fn)
+{
+	fn->returned = get_uint(r, o, "returned");
+	fn->unwound = get_uint(r, o, "unwound");
+	fn->in_flight = get_uint(r, o, "in_flight");
+	fn->in_flight_stale = get_uint(r, o, "in_flight_stale");
+	fn->untimed = get_uint(r, o, "untimed");
+	fn->tail_exits = get_uint(r, o, "tail_exits");
+	fn->sum_ns = get_uint(r, o, "sum_ns");
+	fn->total_ns = get_uint(r, o, "total_ns");
+	fn->self_ns = get_uint(r, o, "self_ns");
+	/* null when none returned */
+	fn->min_ns = get_uint_or_0(r, o, "min_ns");
+	fn->max_ns = get_uint_or_0(r, o, "max_ns");
+	fn->floor_ns = get_uint(r, o, "floor_ns");
+	fn->corrected_ns = get_uint(r, o, "corrected_ns");
+	fn->clamped = get_uint(r, o, "clamped");
+	fn->hist_lost = get_uint(r, o, "histogram_lost");
+	read_histogram(r, get_object(r, o, "histogram"), &fn->hist);
+}
+
+static void read_functions(struct reader *r, json_t *doc)
+{
+	json_t *list = enter(r, doc, "functions", get_array);
+
+	r->s->fns = zeroed(r, json_array_size(list), sizeof(*r->s->fns));
+	for (size_t i = 0; i < json_array_size(list) && !r->err; i++) {
+		struct snapshot_fn *fn = &r->s->fns[r->s->fn_cnt++];
+		json_t *o = get_row(r, list, i);
+
+		read_identity(r, o, fn);
+		fn->calls = get_uint(r, o, "calls");
+		fn->observed_ns = get_uint(r, o, "observed_ns");
+		if (snapshot__timed(fn))
+			read_figures(r, o, fn);
+	}
+}
+
+static uint32_t get_end(struct reader *r, json_t *o, const char *key, const uint32_t *by_name)
+{
+	const char *name = json_string_value(get(r, o, key));
+	size_t lo = 0, hi = r->s->fn_cnt;
+
+	while (name && lo < hi) {
+		size_t mid = lo + (hi - lo) / 2;
+
+		if (strcmp(r->s->fns[by_name[mid]].name, name) < 0)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	if (name && lo < r->s->fn_cnt && !strcmp(r->s->fns[by_name[lo]].name, name))
+		return by_name[lo];
+	wrong(r, key, "is none of the functions");
+	return 0;
+}
+
+static void read_edges(struct reader *r, json_t *doc)
+{
+	json_t *list = enter(r, doc, "edges", get_array);
+	uint32_t *by_name = r->err ? NULL : snapshot__sorted(r->s, SORT_NAME) ?: nomem(r);
+
+	r->s->edges = zeroed(r, json_array_size(list), sizeof(*r->s->edges));
+	for (size_t i = 0; i < json_array_size(list) && !r->err; i++) {
+		json_t *o = get_row(r, list, i);
+
+		r->s->edges[r->s->edge_cnt++] = (struct snapshot_edge){
+			get_end(r, o, "caller", by_name), get_end(r, o, "callee", by_name),
+			get_uint(r, o, "calls"), get_uint(r, o, "total_ns")
+		};
+	}
+	free(by_name);
+}
+
+static void read_skipped(struct reader *r, json_t *doc)
+{
+	json_t *list = enter(r, doc, "skipped", get_array);
+
+	r->s->skipped = zeroed(r, json_array_size(list), sizeof(*r->s->skipped));
+	for (size_t i = 0; i < json_array_size(list) && !r->err; i++) {
+		json_t *o = get_row(r, list, i);
+
+		r->s->skipped[r->s->skip_cnt++] =
+			(struct snapshot_skip){ get_string(r, o, "name"),
+						get_string(r, o, "reason") };
+	}
+}
+
+/* ---- the whole ---- */
+
+static int refuse_text(const json_error_t *e, struct strbuf *reason)
+{
+	if (json_error_code(e) == json_error_out_of_memory || !*e->text)
+		return -ENOMEM;
+	strbuf__addf(reason, "line %d: ", e->line);
+	utf8__add_printable(reason, e->text);
+	return -EINVAL;
+}
+
+static void check_schema(struct reader *r, json_t *doc)
+{
+	const char *schema = json_string_value(json_object_get(doc, "schema"));
+	struct strbuf what = STRBUF_INIT;
+
+	r->part = "";
+	if (!schema) {
+		wrong(r, NULL, "it has no \"schema\"");
+	} else if (strcmp(schema, SNAPSHOT_SCHEMA) != 0) {
+		strbuf__adds(&what, "its schema is \"");
+		utf8__add_printable(&what, schema);
+		strbuf__adds(&what, "\", not \"" SNAPSHOT_SCHEMA "\"");
+		wrong(r, NULL, what.s);
+	}
+	strbuf__free(&what);
+}
+
+int snapshot__read(const char *text, size_t len, struct snapshot **out, struct strbuf *reason)
+{
+	static void (*const parts[])(struct reader *, json_t *) = {
+		check_schema, read_tool,     read_target,    read_window, read_health,
+		read_lost,    read_overhead, read_functions, read_edges,  read_skipped,
+	};
+	struct reader r = { .s = snapshot__new(), .reason = reason, .row = NO_ROW };
+	json_error_t e;
+	json_t *doc = NULL;
+
+	if (!r.s || !(r.s->arena = arena__new())) {
+		nomem(&r);
+	} else {
+		doc = json_loadb(text, len, JSON_REJECT_DUPLICATES, &e);
+		if (!doc)
+			r.err = refuse_text(&e, reason);
+	}
+	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]) && !r.err; i++)
+		parts[i](&r, doc);
+	json_decref(doc);
+	if (!r.err && reason->oom)
+		r.err = -ENOMEM;
+	if (r.err)
+		snapshot__free(r.s);
+	else
+		*out = r.s;
+	return r.err;
+}

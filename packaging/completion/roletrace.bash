@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: BSD-2-Clause
+# shellcheck shell=bash
+#
+# Completion of roletrace for bash 4 and later; needs no other package. bash makes words of their own
+# of "=" and ":".
+
+# The processes that run a program, "PID COMM" a line (kernel threads have no command line).
+_roletrace_processes() {
+	local dir comm word
+	for dir in /proc/[0-9]*; do
+		if IFS= read -r -d '' word <"$dir/cmdline" && read -r comm <"$dir/comm"; then
+			printf '%s %s\n' "${dir#/proc/}" "$comm"
+		fi
+	done 2>/dev/null
+}
+
+# A number completes pids, anything else names; where there are several they are listed with names.
+_roletrace_pids() {
+	local pid comm text
+	while read -r pid comm; do
+		[[ $1 == [0-9]* ]] && text=$pid || text=$comm
+		[[ $text != "$1"* ]] || COMPREPLY+=("$pid ($comm)")
+	done < <(_roletrace_processes)
+	[ ${#COMPREPLY[@]} != 1 ] || COMPREPLY=("${COMPREPLY[0]%% *}")
+}
+
+_roletrace_words() {
+	mapfile -t -O ${#COMPREPLY[@]} COMPREPLY < <(compgen -W "$1" -- "$2")
+}
+
+_roletrace_files() {
+	compopt -o filenames 2>/dev/null
+	mapfile -t -O ${#COMPREPLY[@]} COMPREPLY < <(compgen -f -- "$1")
+}
+
+# [FORMAT:]FILE
+_roletrace_output() {
+	_roletrace_words '- json: csv: csv-buckets: prom:' "$1"
+	[[ ${COMPREPLY[0]-} != *: ]] || compopt -o nospace 2>/dev/null
+	_roletrace_files "$1"
+}
+
+_roletrace() {
+	local cur=${COMP_WORDS[COMP_CWORD]} option=${COMP_WORDS[COMP_CWORD - 1]} command='' word
+	local common='--crate --function --exclude --verbose'
+	local list="$common --pid --exe --debug-file --profile --no-functions --exit"
+	local output='--output --sort --limit'
+	COMPREPLY=()
+
+	if [ "$cur" = : ] || [ "$option" = : ]; then
+		_roletrace_files "${cur#:}"
+		return
+	fi
+	if [ "$option" = = ]; then
+		option=${COMP_WORDS[COMP_CWORD - 2]}
+	fi
+	cur=${cur#=}
+	for word in "${COMP_WORDS[@]:1:COMP_CWORD-1}"; do
+		case $word in list | check | report) command=${command:-$word} ;; esac
+	done
+
+	case $option in
+	-p | --pid) _roletrace_pids "$cur" ;;
+	-o | --output) _roletrace_output "$cur" ;;
+	--exe | --debug-file) _roletrace_files "$cur" ;;
+	--exit) _roletrace_words 'auto sites uretprobe' "$cur" ;;
+	--budget) _roletrace_words 'off' "$cur" ;;
+	--sort) _roletrace_words 'total calls avg p95 max self name' "$cur" ;;
+	-d | --duration | -i | --interval | -f | --function | --crate | --exclude | --profile | --name | --limit | --width) ;;
+	*)
+		case $command,$cur in
+		list,-*) _roletrace_words "$list" "$cur" ;;
+		check,-*) _roletrace_words '--verbose' "$cur" ;;
+		report,-*) _roletrace_words "$common $output --width" "$cur" ;;
+		report,*) _roletrace_files "$cur" ;;
+		,-*)
+			_roletrace_words "$list $output --name --duration --interval --budget --raw
+				--help --usage --version" "$cur"
+			;;
+		,*) _roletrace_words 'list check report' "$cur" ;;
+		esac
+		;;
+	esac
+}
+
+complete -F _roletrace roletrace
