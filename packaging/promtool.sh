@@ -10,6 +10,7 @@ set -u
 me=promtool
 
 [ $# = 1 ] || die 2 "usage: promtool.sh FILE"
+[ "${SETUP:-}" != no ] || die 1 "SETUP=no: put promtool on PATH yourself"
 file=$(realpath -m "$1")
 command -v apt-get >/dev/null && command -v dpkg-deb >/dev/null || die 4 "this is not Debian: put promtool on PATH yourself"
 

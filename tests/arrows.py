@@ -39,6 +39,7 @@ LIBRARIES = [
     ("BPF helpers", r"^bpf/bpf_(helpers|tracing|core_read|endian)\.h$", ["bpf/"]),
     ("libelf, libdw", r"^(libelf|gelf|nlist|dwarf)\.h$|^elfutils/", ["symbols/"]),
     ("libiberty", r"^(libiberty/)?(libiberty|demangle)\.h$", ["symbols/"]),
+    ("jansson", r"^jansson\.h$", ["snapshot/read.c"]),
     ("Zydis", r"^(Zydis|Zycore)/", ["plan/insn.c"]),
 ]
 
@@ -117,6 +118,7 @@ PLANTED = [
     ("daemon/symbols/planted.h", '#include "roletrace/abi.h"', "symbols must not know abi"),
     ("daemon/plan/planted.c", "#include <gelf.h>", "know libelf"),
     ("daemon/plan/planted.c", "# include <Zydis/Zydis.h>", "know Zydis"),
+    ("daemon/export/planted.c", "#include <jansson.h>", "know jansson"),
     ("daemon/plan/planted.c", '#include "attach/planted.h"', "plan must not know attach"),
     ("daemon/plan/planted.c", "#include <bpf/libbpf.h>", "know libbpf"),
     ("daemon/export/planted.c", '#include "functions.skel.h"', "export must not know bpf"),

@@ -24,6 +24,13 @@ _roletrace_pids() {
 	[ ${#COMPREPLY[@]} != 1 ] || COMPREPLY=("${COMPREPLY[0]%% *}")
 }
 
+_roletrace_names() {
+	local names
+	names=$(_roletrace_processes | cut -d ' ' -f 2-)
+	local IFS=$'\n'
+	mapfile -t COMPREPLY < <(compgen -W "$names" -- "$1" | sort -u)
+}
+
 _roletrace_words() {
 	mapfile -t -O ${#COMPREPLY[@]} COMPREPLY < <(compgen -W "$1" -- "$2")
 }
@@ -56,17 +63,26 @@ _roletrace() {
 	fi
 	cur=${cur#=}
 	for word in "${COMP_WORDS[@]:1:COMP_CWORD-1}"; do
-		case $word in list | check | report) command=${command:-$word} ;; esac
+		case $word in
+		list | check | report) command=${command:-$word} ;;
+		--)
+			# from there on it is the command to trace
+			_roletrace_files "$cur"
+			[ "$option" != -- ] || mapfile -t -O ${#COMPREPLY[@]} COMPREPLY < <(compgen -c -- "$cur")
+			return
+			;;
+		esac
 	done
 
 	case $option in
 	-p | --pid) _roletrace_pids "$cur" ;;
 	-o | --output) _roletrace_output "$cur" ;;
+	--name) _roletrace_names "$cur" ;;
 	--exe | --debug-file) _roletrace_files "$cur" ;;
 	--exit) _roletrace_words 'auto sites uretprobe' "$cur" ;;
 	--budget) _roletrace_words 'off' "$cur" ;;
 	--sort) _roletrace_words 'total calls avg p95 max self name' "$cur" ;;
-	-d | --duration | -i | --interval | -f | --function | --crate | --exclude | --profile | --name | --limit | --width) ;;
+	-d | --duration | -i | --interval | -f | --function | --crate | --exclude | --profile | --limit | --width) ;;
 	*)
 		case $command,$cur in
 		list,-*) _roletrace_words "$list" "$cur" ;;

@@ -48,11 +48,11 @@ def test_every_option_is_documented():
 
 def bash(*words):
     """What bash offers after these words."""
-    script = '. "$0"; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _roletrace; printf "%s\\n" "${COMPREPLY[@]}"'
+    script = '. "$0"; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _roletrace; printf "%s\\n" "${COMPREPLY[@]}" .'
     done = subprocess.run(["bash", "-c", script, FILES["bash"], "roletrace", *words],
                           cwd=ROOT, capture_output=True, text=True, timeout=30)
     equal(done.stderr, "", f"bash on {words}")
-    return done.stdout.split("\n")[:-1]
+    return done.stdout.split("\n")[:-2]
 
 
 def test_bash_completes():
@@ -66,6 +66,8 @@ def test_bash_completes():
     equal(bash("report", "READ"), ["README.md"], "files to report")
     equal(bash("--sort", ""), "total calls avg p95 max self name".split(), "orders")
     check("sites" in bash("--exit", "="), "values behind =")
+    equal(bash("--", "report", "--so"), [], "options of the command to trace")
+    check("sleep" in bash("--", "slee"), "a command to trace")
 
 
 def test_bash_completes_processes():
@@ -76,6 +78,7 @@ def test_bash_completes_processes():
         found = bash("--pid", "slee")
         check(pid in found or f"{pid} (sleep)" in found, f"by name: {found}")
         check(any(pid in word for word in bash("-p", "")), "among all")
+        equal(bash("--name", "slee"), ["sleep"], "a name")
     finally:
         sleeper.kill()
         sleeper.wait()
