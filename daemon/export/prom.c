@@ -3,10 +3,12 @@
  * Prometheus' text format, version 0.0.4, for the textfile collector of node_exporter
  * (docs/formats.md). Base units; no time stamps, which that collector refuses.
  *
- * One bad or doubled series makes it drop every file in its folder. So each series carries comm
- * and pid, for several roletraces may write there; label values are valid UTF-8, escaped, and
- * different for different functions even where what made the names differ could not be shown; and
- * the number of functions is bounded, the rest counted.
+ * That collector drops a whole file for one bad line; and of series that are there twice, in one
+ * file or two, all but one, which only its log tells. So each series carries comm and pid, for
+ * several roletraces may write there; label values are valid UTF-8, escaped, and different for
+ * different functions even where what made the names differ could not be shown; and the number of
+ * functions is bounded, the rest counted. HELP texts may not change: where two files differ in
+ * one, the series of one of them are dropped.
  *
  * Polls of async functions have metrics of their own, so that nobody takes them for latencies.
  *
