@@ -21,7 +21,7 @@ int main(int argc, char **argv)
 		code = trace__list(&opts);
 		break;
 	case COMMAND_CHECK:
-		code = trace__check();
+		code = trace__check(&opts);
 		break;
 	case COMMAND_REPORT:
 		code = saved__report(&opts);

@@ -25,6 +25,7 @@ enum {
 	KEY_EXE,
 	KEY_NAME,
 	KEY_EMPTY_PROGRAMS,
+	KEY_WITHOUT,
 	KEY_SORT,
 	KEY_LIMIT,
 	KEY_WIDTH,
@@ -107,6 +108,7 @@ static const struct argp_option table[] = {
 	  "What probes may cost, of one CPU (default 2): beyond it the dearest are taken away", 3 },
 	{ "raw", KEY_RAW, NULL, 0, "Do not take the price of inner probes off durations", 3 },
 	{ "empty-programs", KEY_EMPTY_PROGRAMS, NULL, OPTION_HIDDEN, NULL, 3 },
+	{ "without", KEY_WITHOUT, "FEATURE,...", OPTION_HIDDEN, NULL, 3 },
 	{ "verbose", 'v', NULL, 0, "Say more", 4 },
 	{ NULL, 0, NULL, 0, NULL, 0 },
 };
@@ -238,7 +240,12 @@ static void parse_argument(struct argp_state *state, char *arg, struct options *
 /* Which commands an option means something to. */
 static unsigned int commands_of(int key)
 {
-	enum { TRACE = 1 << COMMAND_TRACE, LIST = 1 << COMMAND_LIST, REPORT = 1 << COMMAND_REPORT };
+	enum {
+		TRACE = 1 << COMMAND_TRACE,
+		LIST = 1 << COMMAND_LIST,
+		CHECK = 1 << COMMAND_CHECK,
+		REPORT = 1 << COMMAND_REPORT,
+	};
 
 	switch (key) {
 	case 'v':
@@ -260,6 +267,8 @@ static unsigned int commands_of(int key)
 		return TRACE | REPORT;
 	case KEY_WIDTH:
 		return REPORT;
+	case KEY_WITHOUT:
+		return TRACE | LIST | CHECK;
 	default:
 		return TRACE;
 	}
@@ -350,6 +359,9 @@ static error_t parse_one(int key, char *arg, struct argp_state *state)
 		break;
 	case KEY_EXE:
 		o->exe = arg;
+		break;
+	case KEY_WITHOUT:
+		o->without = arg;
 		break;
 	case KEY_EMPTY_PROGRAMS:
 		o->empty_programs = true;

@@ -18,6 +18,7 @@
 
 #include "attach/breaker.h"
 #include "attach/features.h"
+#include "attach/singles.h"
 #include "attach/tracer.h"
 #include "base/clock.h"
 #include "base/log.h"
@@ -42,6 +43,7 @@ struct run {
 	const struct options *opts;
 	uint64_t begin_ns;
 	struct features features;
+	struct attach_mode mode;
 	struct target target;
 	bool target_open;
 	struct plan *plan;
@@ -102,11 +104,12 @@ static bool names_library(const struct options *o)
 	return false;
 }
 
-static int make_plan(const struct options *o, const struct plan_input *in, bool list,
-		     struct plan **out);
+static int make_plan(const struct options *o, const struct attach_mode *mode,
+		     const struct plan_input *in, bool list, struct plan **out);
 
 /* Of a process: its executable, and when they are asked for, its libraries. */
-static int plan_target(const struct options *o, struct target *t, bool list, struct plan **out)
+static int plan_target(const struct options *o, const struct attach_mode *mode, struct target *t,
+		       bool list, struct plan **out)
 {
 	struct plan_input in = { .debug_file = o->debug_file };
 	struct plan_source *sources;
@@ -126,7 +129,7 @@ static int plan_target(const struct options *o, struct target *t, bool list, str
 	in.sources = sources;
 	in.source_cnt = t->object_cnt + 1;
 	in.root = root;
-	code = make_plan(o, &in, list, out);
+	code = make_plan(o, mode, &in, list, out);
 	free(sources);
 	return code;
 }
@@ -137,8 +140,8 @@ static void say_notes(const struct plan *plan)
 		log_info("%s", plan->notes[i]);
 }
 
-static int make_plan(const struct options *o, const struct plan_input *in, bool list,
-		     struct plan **out)
+static int make_plan(const struct options *o, const struct attach_mode *mode,
+		     const struct plan_input *in, bool list, struct plan **out)
 {
 	struct plan_request req = {
 		.crates = o->crates.data,
@@ -150,6 +153,8 @@ static int make_plan(const struct options *o, const struct plan_input *in, bool 
 		.profile = o->profile,
 		.exe_name = in->sources[0].path,
 		.exit = exit_of(o),
+		.max_probes = mode->single_probes ? SINGLES_MAX : 0,
+		.exe_only = mode->any_process,
 		.want_inlined = list,
 	};
 	char *reason = NULL;
@@ -174,10 +179,49 @@ static int open_default_output(struct run *r)
 	return outputs__add(&r->outputs, r->default_output);
 }
 
+/* What --without names is taken for missing. */
+static int probe_features(const struct options *o, bool thorough, struct features *out)
+{
+	unsigned int without;
+	char bad[32];
+
+	if (!features__parse(o->without ?: "", &without, bad)) {
+		log_error("--without: no feature is called '%s'", bad);
+		return CODE_USAGE;
+	}
+	features__probe(without, thorough, out);
+	return CODE_OK;
+}
+
+/* Whether something is missing: says it. */
+static bool say_missing(const struct run *r)
+{
+	const struct feature *missing = features__missing(&r->features);
+
+	if (missing)
+		log_error("this machine or these rights do not allow tracing: %s: %s",
+			  missing->name, missing->detail);
+	return missing != NULL;
+}
+
+static void say_mode(const struct run *r)
+{
+	if (r->mode.any_process)
+		log_warn("this kernel limits uprobe links to a thread: other processes of this "
+			 "executable run over the probes too (uncounted)");
+	if (r->mode.stacks_by_tid)
+		log_debug("attach: shadow stacks by thread id");
+	if (r->mode.single_probes)
+		log_debug("attach: single probes");
+}
+
 static int attach(struct run *r)
 {
 	const struct options *o = r->opts;
-	struct tracer_opts to = { .raw = o->raw, .empty = o->empty_programs, .budget = o->budget };
+	struct tracer_opts to = { .mode = r->mode,
+				  .raw = o->raw,
+				  .empty = o->empty_programs,
+				  .budget = o->budget };
 	struct collector_opts co = {
 		.version = VERSION,
 		.kernel = r->features.kernel,
@@ -192,6 +236,11 @@ static int attach(struct run *r)
 			 "kill the "
 			 "target");
 	err = tracer__new(r->plan, &r->target, &to, &r->tracer, &reason);
+	/* what the kernel refuses may be a thing that has a name */
+	if (err && err != -ESRCH && !probe_features(o, true, &r->features) && say_missing(r)) {
+		free(reason);
+		return CODE_NOT_ALLOWED;
+	}
 	if (err)
 		return say(code_of(err), reason, strerror(-err));
 	r->collector = collector__new(r->plan, &r->target, r->tracer, &co);
@@ -277,7 +326,6 @@ static int wait_for_child(struct run *r)
 static int prepare(struct run *r)
 {
 	const struct options *o = r->opts;
-	const struct feature *missing;
 	char *reason = NULL;
 	int err, code, pid;
 
@@ -285,13 +333,13 @@ static int prepare(struct run *r)
 	code = outputs__open(&r->outputs, o);
 	if (code)
 		return code;
-	features__probe(&r->features);
-	missing = features__missing(&r->features);
-	if (missing) {
-		log_error("this machine or these rights do not allow tracing: %s: %s",
-			  missing->name, missing->detail);
+	code = probe_features(o, false, &r->features);
+	if (code)
+		return code;
+	if (say_missing(r))
 		return CODE_NOT_ALLOWED;
-	}
+	r->mode = features__mode(&r->features);
+	say_mode(r);
 	code = choose_process(r, &pid);
 	if (code)
 		return code;
@@ -309,7 +357,7 @@ static int prepare(struct run *r)
 			return say(CODE_FAILED, NULL, "out of memory");
 		r->plan->exit = PLAN_EXIT_SITES;
 	} else {
-		code = plan_target(o, &r->target, false, &r->plan);
+		code = plan_target(o, &r->mode, &r->target, false, &r->plan);
 		if (code)
 			return code;
 	}
@@ -517,7 +565,7 @@ int trace__run(const struct options *opts)
 
 /* ---- the other commands ---- */
 
-static int plan_file(const struct options *o, struct plan **out)
+static int plan_file(const struct options *o, const struct attach_mode *mode, struct plan **out)
 {
 	char *path = realpath(o->exe, NULL); /* debug files lie beside the file, not a link to it */
 	struct plan_source exe = { .path = path ? path : o->exe };
@@ -532,7 +580,7 @@ static int plan_file(const struct options *o, struct plan **out)
 	else if (fstat(exe.fd, &st) || !S_ISREG(st.st_mode))
 		log_error("'%s' is no regular file", o->exe);
 	else
-		code = make_plan(o, &in, true, out);
+		code = make_plan(o, mode, &in, true, out);
 	if (exe.fd >= 0)
 		close(exe.fd);
 	free(path);
@@ -542,18 +590,26 @@ static int plan_file(const struct options *o, struct plan **out)
 int trace__list(const struct options *opts)
 {
 	struct target target = { .pidfd = -1, .exe_fd = -1 };
+	struct attach_mode mode = {};
 	struct plan *plan = NULL;
+	struct features f;
 	char *reason = NULL;
 	int code, err;
 
+	code = probe_features(opts, false, &f);
+	if (code)
+		return code;
+	/* without the rights the kernel cannot be asked; a file may be for another one */
+	if (opts->pid && !features__missing(&f))
+		mode = features__mode(&f);
 	if (opts->pid) {
 		err = target__open(opts->pid, &target, &reason);
 		if (err)
 			return say(code_of(err), reason, strerror(-err));
-		code = plan_target(opts, &target, true, &plan);
+		code = plan_target(opts, &mode, &target, true, &plan);
 		target__close(&target);
 	} else {
-		code = plan_file(opts, &plan);
+		code = plan_file(opts, &mode, &plan);
 	}
 	if (!code)
 		plan__print(plan, stdout);
@@ -561,12 +617,14 @@ int trace__list(const struct options *opts)
 	return code;
 }
 
-int trace__check(void)
+int trace__check(const struct options *opts)
 {
 	struct features f;
 	const struct feature *missing;
+	int code = probe_features(opts, true, &f);
 
-	features__probe(&f);
+	if (code)
+		return code;
 	features__print(&f, stdout);
 	missing = features__missing(&f);
 	if (!missing) {

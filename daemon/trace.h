@@ -8,6 +8,6 @@ struct options;
 /* Each returns the program's exit code. */
 int trace__run(const struct options *opts);
 int trace__list(const struct options *opts);
-int trace__check(void);
+int trace__check(const struct options *opts);
 
 #endif

@@ -4,11 +4,15 @@
 #include <bpf/bpf.h>
 #include <errno.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "attach/singles.h"
+#include "base/fs.h"
+#include "base/strbuf.h"
 #include "base/vec.h"
 
 #define THREADS 32
@@ -81,6 +85,8 @@ int hands__attach(const struct hands_request *req)
 	int ends[2], result;
 	pid_t child;
 
+	if (req->single)
+		return singles__attach(req);
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends))
 		return -errno;
 	child = fork();
@@ -105,6 +111,30 @@ int hands__attach(const struct hands_request *req)
 	close(ends[0]);
 	wait_for(child);
 	return result;
+}
+
+int hands__own_offset(const void *addr, unsigned long *out)
+{
+	struct strbuf sb = STRBUF_INIT;
+	int err = fs__read("/proc/self/maps", &sb);
+	char *line, *save;
+
+	if (err)
+		return err;
+	err = -ENOENT;
+	for (line = strtok_r(sb.s, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
+		unsigned long start, end, offset;
+
+		if (sscanf(line, "%lx-%lx %*s %lx", &start, &end, &offset) != 3)
+			continue;
+		if ((unsigned long)addr >= start && (unsigned long)addr < end) {
+			*out = (unsigned long)addr - start + offset;
+			err = 0;
+			break;
+		}
+	}
+	strbuf__free(&sb);
+	return err;
 }
 
 /* ---- closing ---- */
@@ -140,7 +170,7 @@ static void *close_some(void *arg)
 	size_t i;
 
 	while ((i = __atomic_fetch_add(&w->next, 1, __ATOMIC_RELAXED)) < w->pile->cnt)
-		close(w->pile->data[i]);
+		singles__close(w->pile->data[i]);
 	return NULL;
 }
 

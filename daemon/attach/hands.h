@@ -31,10 +31,16 @@ struct hands_request {
 	const unsigned long long *cookies;
 	size_t cnt;
 	bool retprobe;
+	bool single;   /* no uprobe_multi: as singles.h has it */
+	bool *refused; /* [cnt], single ones only: sites of functions the kernel said no to. NULL:
+			* a refusal fails the whole, as it does with one link for all */
 };
 
 /* The new link's file descriptor, or -errno. */
 int hands__attach(const struct hands_request *req);
+
+/* Where in /proc/self/exe an address of ours is: for probes on ourselves. */
+int hands__own_offset(const void *addr, unsigned long *out);
 
 /* Takes the link over (a negative one is ignored). Out of memory it is closed at once. */
 void hands__put(struct hands_pile *pile, int link_fd);

@@ -126,7 +126,7 @@ static int set_up(struct tracer *t, const struct tracer_opts *opts, char **reaso
 	struct links_opts lo = {
 		/* with the main thread gone the kernel finds no memory by pid: the programs check
 		 */
-		.pid = t->target->leader_gone ? 0 : t->target->pid,
+		.pid = t->target->leader_gone || opts->mode.any_process ? 0 : t->target->pid,
 		.programs = programs_for(uret, opts->empty),
 	};
 	rt_u32 tgid;
@@ -142,7 +142,7 @@ static int set_up(struct tracer *t, const struct tracer_opts *opts, char **reaso
 		t->breaker = breaker__new(t->plan, opts->budget);
 	if (!t->scratch || !t->skip || (opts->budget >= 0 && !t->breaker))
 		return fail(reason, -ENOMEM, "out of memory");
-	err = object__load((rt_u32)t->plan->fn_cnt, opts->raw, &t->obj);
+	err = object__load((rt_u32)t->plan->fn_cnt, opts->raw, &opts->mode, &t->obj);
 	if (err)
 		return fail(reason, err, "cannot load the BPF programs: %s", strerror(-err));
 	if (t->plan->fn_cnt) {
