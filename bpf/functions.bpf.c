@@ -127,6 +127,8 @@ int BPF_PROG(thread_exit, struct task_struct *p)
 		return 0;
 	ended = sig->flags & SIGNAL_GROUP_EXIT || sig->group_exec_task;
 	exit_code = sig->flags & SIGNAL_GROUP_EXIT ? sig->group_exit_code : p->exit_code;
+	if (p->pid == p->tgid && !ended)
+		leader_gone = 1;
 	s = stack_of(p, p->pid);
 	/* with the gate shut its frames were in flight when it shut, unless that was counted */
 	if (s && !(s->flags & RT_STACK_SETTLED))

@@ -218,10 +218,9 @@ static void say_mode(const struct run *r)
 static int attach(struct run *r)
 {
 	const struct options *o = r->opts;
-	struct tracer_opts to = { .mode = r->mode,
-				  .raw = o->raw,
-				  .empty = o->empty_programs,
-				  .budget = o->budget };
+	struct tracer_opts to = {
+		.mode = r->mode, .raw = o->raw, .empty = o->empty_programs, .budget = o->budget
+	};
 	struct collector_opts co = {
 		.version = VERSION,
 		.kernel = r->features.kernel,

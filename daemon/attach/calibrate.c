@@ -118,8 +118,8 @@ static void child_main(struct board *board, pid_t parent)
 }
 
 static int attach(const struct object *obj, const struct bpf_program *prog, pid_t pid,
-		  const unsigned long *offsets,
-		  const unsigned long long *cookies, size_t cnt, bool ret)
+		  const unsigned long *offsets, const unsigned long long *cookies, size_t cnt,
+		  bool ret)
 {
 	struct hands_request req = { .prog_fd = bpf_program__fd(prog),
 				     .path = "/proc/self/exe",
@@ -194,7 +194,8 @@ static int measure(struct object *obj, bool uretprobes, rt_u64 pair_ns[], rt_u64
 	if (uretprobes) {
 		link = attach(obj, skel->progs.uret_entry, child, offsets, cookies, cnt, false);
 		ret = link < 0 ? link
-			       : attach(obj, skel->progs.uret_exit, child, offsets, cookies, cnt, true);
+			       : attach(obj, skel->progs.uret_exit, child, offsets, cookies, cnt,
+					true);
 	} else {
 		link = ret = attach(obj, skel->progs.site, child, offsets, cookies, cnt, false);
 	}

@@ -42,12 +42,10 @@ static const struct spec {
 	[FEATURE_CAP_PERFMON] = { "cap_perfmon", "CAP_PERFMON",
 				  "not held: needed to attach them to probes (run as root)" },
 	[FEATURE_CAP_SYS_PTRACE] = { "cap_sys_ptrace", "CAP_SYS_PTRACE",
-				     "not held: other users' processes are out of reach",
-				     true },
+				     "not held: other users' processes are out of reach", true },
 	[FEATURE_LOCKDOWN] = { "lockdown", "lockdown",
 			       "confidentiality mode forbids BPF to read memory" },
-	[FEATURE_BTF] = { "btf", "kernel BTF",
-			  BTF_PATH " is not there (CONFIG_DEBUG_INFO_BTF)" },
+	[FEATURE_BTF] = { "btf", "kernel BTF", BTF_PATH " is not there (CONFIG_DEBUG_INFO_BTF)" },
 	[FEATURE_BPF_LOAD] = { "bpf", "BPF programs", "the kernel refuses to load a program" },
 	[FEATURE_MMAP_ARRAY] = { "mmap_array", "mappable arrays",
 				 "counters cannot be read as memory (Linux 5.5)" },
@@ -71,7 +69,8 @@ static const struct spec {
 				   "1024 threads",
 				   true },
 	[FEATURE_UPROBE_MULTI] = { "uprobe_multi", "uprobe_multi",
-				   "no such links (Linux 6.6): single probes, at most 64 in all",
+				   "no such links (Linux 6.6): one perf event a probe, the first "
+				   "32 probes only",
 				   true },
 	[FEATURE_MULTI_PID] = { "multi_pid", "links by process",
 				"links see one thread (before Linux 6.10): every process of "
@@ -81,7 +80,7 @@ static const struct spec {
 	[FEATURE_PERF_UPROBE] = { "perf_uprobe", "single probes",
 				  "no perf uprobe events (CONFIG_UPROBE_EVENTS, sysfs)", true },
 };
-_Static_assert(SINGLES_MAX == 64 && RT_TID_STACKS == 1024, "numbers in the words above");
+_Static_assert(SINGLES_MAX == 32 && RT_TID_STACKS == 1024, "numbers in the words above");
 
 static void put(struct feature *f, enum feature_id id, bool ok, const char *fmt, va_list ap)
 {

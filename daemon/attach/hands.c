@@ -188,6 +188,12 @@ static void close_side_by_side(const struct hands_pile *pile)
 		pthread_join(threads[--n], NULL);
 }
 
+void hands__begin_closing(const struct hands_pile *pile)
+{
+	for (size_t i = 0; i < pile->cnt; i++)
+		singles__begin_closing(pile->data[i]);
+}
+
 void hands__close(struct hands_pile *pile)
 {
 	int go[2], piped;

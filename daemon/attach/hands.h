@@ -46,6 +46,8 @@ int hands__own_offset(const void *addr, unsigned long *out);
 void hands__put(struct hands_pile *pile, int link_fd);
 /* Takes over all of another. */
 void hands__move(struct hands_pile *to, struct hands_pile *from);
+/* Single probes only: has them closed while we go on; hands__close then waits for the end of it. */
+void hands__begin_closing(const struct hands_pile *pile);
 /* Closes them all and leaves the pile empty; back when the breakpoints are gone. */
 void hands__close(struct hands_pile *pile);
 

@@ -315,6 +315,11 @@ int links__shed(struct links *l, const rt_u32 *fns, size_t cnt)
 	return err;
 }
 
+void links__limit(struct links *l, int pid)
+{
+	l->pid = pid;
+}
+
 int links__rearm(struct links *l)
 {
 	struct hands_pile old = {};

@@ -37,7 +37,8 @@ struct object {
 int object__load(rt_u32 fn_cnt, bool raw, const struct attach_mode *mode, struct object *out);
 void object__unload(struct object *obj);
 
-/* Puts every counter back to zero, forgets all threads. Only while the gate is shut and no probe can be running. */
+/* Puts every counter back to zero, forgets all threads. Only while the gate is shut and no probe
+ * can be running. */
 void object__reset(struct object *obj);
 
 /* Sum of a function's counters over the shards (minimum and maximum are merged as such). */

@@ -219,13 +219,18 @@ int singles__attach(const struct hands_request *req)
 	return err;
 }
 
+bool singles__begin_closing(int fd)
+{
+	return !shutdown(fd, SHUT_WR);
+}
+
 void singles__close(int fd)
 {
 	ssize_t n;
 	char c;
 
-	/* the keeper reads the end of it now, whoever else has a copy; and we, the keeper's end */
-	if (!shutdown(fd, SHUT_WR))
+	/* we read the keeper's end */
+	if (singles__begin_closing(fd))
 		do {
 			n = read(fd, &c, 1);
 		} while (n > 0 || (n < 0 && errno == EINTR));

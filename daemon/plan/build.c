@@ -266,7 +266,8 @@ static void note_too_few_probes(struct build *b)
 		out += b->skipped.data[i].why == PLAN_TOO_FEW_PROBES;
 	if (out)
 		note(b,
-		     "this kernel has no uprobe_multi links: %zu functions are probed, %zu are left "
+		     "this kernel has no uprobe_multi links: %zu functions are probed, %zu are "
+		     "left "
 		     "out; choose with --function",
 		     b->fns.cnt, out);
 }

@@ -36,7 +36,7 @@ const char *plan_refusal_text(enum plan_refusal why)
 			"name of its own",
 		[PLAN_TOO_MANY] = "too many functions",
 		[PLAN_TOO_FEW_PROBES] =
-			"this kernel has no uprobe_multi links: only the first 64 probes",
+			"this kernel has no uprobe_multi links: only the first 32 probes",
 		[PLAN_EXE_ONLY] = "this kernel's uprobe_multi links would probe the library in "
 				  "every process",
 		[PLAN_REFUSED_BY_KERNEL] = "refused by the kernel",
