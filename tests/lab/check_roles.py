@@ -3,7 +3,9 @@
 """roletrace on a real role: translator_sv2 between pool_sv2 and fifty miners, whose own counts are
 the truth. Prints figures of the load, untraced and traced; ends with "N passed, N failed"."""
 
+import os
 import pathlib
+import subprocess
 import sys
 import time
 
@@ -161,6 +163,12 @@ def ends_as_untraced(lab, code):
     check(code is not None, "the role does not end on SIGINT, traced or not")
 
 
+def oracle():
+    done = subprocess.run([os.environ.get("MAKE", "make"), "oracle-roles"], capture_output=True, text=True)
+    print(done.stdout, flush=True)
+    equal(done.returncode, 0, done.stderr)
+
+
 def all_tests(results):
     untraced = results.test("untraced reference", reference)
     if not untraced:
@@ -184,6 +192,7 @@ def all_tests(results):
         if default:
             show("traced, default budget", default[0])
         results.test("the role ends as it does untraced", ends_as_untraced, lab, untraced[1])
+    results.test("sites of 1,100 functions, held against the processor", oracle)
     time.sleep(0.5)
     results.test("no BPF object is left", lambda: equal(bpf.leftovers(before), [], "left"))
 
