@@ -224,7 +224,7 @@ static int attach(struct run *r)
 	struct collector_opts co = {
 		.version = VERSION,
 		.kernel = r->features.kernel,
-		.exit_mode = r->plan->exit == PLAN_EXIT_URETPROBE ? "uretprobe" : "sites",
+		.exit_mode = plan_exit_text(r->plan->exit),
 		.budget = o->budget,
 	};
 	char *reason = NULL;

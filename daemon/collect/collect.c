@@ -154,7 +154,7 @@ static int fill_fn(const struct collector *c, rt_u32 fn, struct snapshot *s, uin
 		.sites = pf->addresses,
 		.is_async = pf->kind == PLAN_ASYNC,
 		.coverage = COVERAGE_EXACT,
-		.exit = c->plan->exit == PLAN_EXIT_URETPROBE ? "uretprobe" : "sites",
+		.exit = plan__exit_of(c->plan, pf),
 		.observed_ns = s->window.duration_ns,
 		.calls = st.calls,
 		.returned = st.returned,
