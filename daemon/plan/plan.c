@@ -413,9 +413,13 @@ static enum plan_refusal out_of_reach(const struct build *b, const struct flow *
 	bool uret = b->plan->exit == PLAN_EXIT_URETPROBE;
 	size_t probes = b->sites.cnt * (uret ? 2 : 1);
 
-	for (size_t i = 0; i < cnt; i++)
+	for (size_t i = 0; i < cnt; i++) {
+		size_t exits;
+
+		exits_of(b, &flows[i], &exits);
 		if (!flows[i].why)
-			probes += uret ? 2 : 1 + flows[i].exit_cnt;
+			probes += uret ? 2 : 1 + exits;
+	}
 	if (b->fns.cnt >= RT_MAX_FUNCTIONS)
 		return PLAN_TOO_MANY;
 	if (b->req->exe_only && b->objects.cnt > 1)
