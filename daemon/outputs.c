@@ -10,11 +10,13 @@
 #include "base/log.h"
 #include "base/strbuf.h"
 #include "base/vec.h"
+#include "codes.h"
 #include "export/export.h"
+#include "naming.h"
 #include "options.h"
 
 struct output {
-	const char *spec; /* borrowed */
+	char *spec;
 	struct export_dest dest;
 	bool stream; /* takes one document, at the end */
 };
@@ -54,7 +56,7 @@ static bool is_stdout(const char *path)
 	       a.st_ino == b.st_ino && !S_ISREG(a.st_mode) && strcmp(path, "/dev/null");
 }
 
-int outputs__add(struct outputs *o, const char *spec)
+static int add(struct outputs *o, const char *spec)
 {
 	struct strbuf reason = STRBUF_INIT;
 	struct export_dest dest;
@@ -78,11 +80,13 @@ int outputs__add(struct outputs *o, const char *spec)
 		return CODE_FAILED;
 	}
 	slot = vec__push(o);
-	if (!slot) {
+	if (!slot || !(slot->spec = strdup(spec))) {
 		log_error("out of memory");
 		return CODE_FAILED;
 	}
-	*slot = (struct output){ spec, dest, is_stream(dest.path) };
+	dest.path = slot->spec + (dest.path - spec);
+	slot->dest = dest;
+	slot->stream = is_stream(dest.path);
 	o->on_stdout |= is_stdout(dest.path);
 	return CODE_OK;
 }
@@ -92,12 +96,29 @@ int outputs__open(struct outputs *o, const struct options *opts)
 	int code = CODE_OK;
 
 	for (size_t i = 0; i < opts->outputs.cnt && !code; i++)
-		code = outputs__add(o, opts->outputs.data[i]);
+		code = add(o, opts->outputs.data[i]);
+	return code;
+}
+
+int outputs__open_run(struct outputs *o, const struct options *opts, const char *comm, int pid)
+{
+	char *spec;
+	int code;
+
+	if (opts->outputs.cnt)
+		return outputs__open(o, opts);
+	spec = naming__default(comm, pid);
+	if (!spec)
+		return code__say(CODE_FAILED, NULL, "out of memory");
+	code = add(o, spec);
+	free(spec);
 	return code;
 }
 
 void outputs__free(struct outputs *o)
 {
+	for (size_t i = 0; i < o->cnt; i++)
+		free(o->data[i].spec);
 	vec__free(o);
 }
 

@@ -3,7 +3,6 @@
 
 #include <bpf/libbpf.h>
 #include <errno.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +13,7 @@
 #include "attach/links.h"
 #include "attach/verify.h"
 #include "base/clock.h"
+#include "base/fail.h"
 #include "base/log.h"
 #include "base/vec.h"
 #include "functions.skel.h"
@@ -35,17 +35,6 @@ struct tracer {
 	size_t disarmed;
 	uint64_t next_look_ns, next_verify_ns;
 };
-
-static int fail(char **reason, int err, const char *fmt, ...)
-{
-	va_list ap;
-
-	va_start(ap, fmt);
-	if (vasprintf(reason, fmt, ap) < 0)
-		*reason = NULL;
-	va_end(ap);
-	return err;
-}
 
 static int attach_life(struct tracer *t, char **reason)
 {
