@@ -68,7 +68,7 @@ int planning__target(const struct options *o, struct target *t, bool list, struc
 	char root[64];
 	int code, err;
 
-	err = names_library(o) ? target__open_objects(t) : 0;
+	err = names_library(o) && !t->object_cnt ? target__open_objects(t) : 0;
 	if (err)
 		return code__say(code__of(err), NULL, strerror(-err));
 	sources = calloc(t->object_cnt + 1, sizeof(*sources));

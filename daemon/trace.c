@@ -58,32 +58,6 @@ static void say_notes(const struct plan *plan)
 		log_info("%s", plan->hint);
 }
 
-static int attach(struct run *r)
-{
-	const struct options *o = r->opts;
-	struct tracer_opts to = { .raw = o->raw, .empty = o->empty_programs, .budget = o->budget };
-	struct collector_opts co = {
-		.version = VERSION,
-		.kernel = r->features->kernel,
-		.exit_mode = r->plan->exit == PLAN_EXIT_URETPROBE ? "uretprobe" : "sites",
-		.budget = o->budget,
-	};
-	char *reason = NULL;
-	int err;
-
-	if (r->plan->exit == PLAN_EXIT_URETPROBE)
-		log_warn("--exit uretprobe: a panic that unwinds through a traced function will "
-			 "kill the "
-			 "target");
-	err = tracer__new(r->plan, &r->target, &to, &r->tracer, &reason);
-	if (err)
-		return code__say(code__of(err), reason, strerror(-err));
-	r->collector = collector__new(r->plan, &r->target, r->tracer, &co);
-	if (!r->collector)
-		return code__say(CODE_FAILED, NULL, strerror(errno));
-	return CODE_OK;
-}
-
 static int make_plan(struct run *r)
 {
 	if (!r->opts->no_functions)
@@ -92,6 +66,66 @@ static int make_plan(struct run *r)
 	if (!r->plan)
 		return code__say(CODE_FAILED, NULL, "out of memory");
 	r->plan->exit = PLAN_EXIT_SITES;
+	return CODE_OK;
+}
+
+/* What a copy-up hides: the files below, and a plan of them. */
+static bool go_below(struct run *r, const bool *unreached)
+{
+	bool all = true;
+
+	for (size_t i = 0; i < r->plan->object_cnt && all; i++)
+		if (unreached[i])
+			all = !target__go_below(&r->target, r->plan->objects[i].source);
+	if (!all)
+		return false;
+	plan__free(r->plan);
+	r->plan = NULL;
+	return !make_plan(r);
+}
+
+/* The second try is on the files below. */
+static int attach_tracer(struct run *r, char **reason)
+{
+	struct tracer_opts to = { .raw = r->opts->raw,
+				  .empty = r->opts->empty_programs,
+				  .budget = r->opts->budget };
+	int err = -ENXIO;
+
+	for (int try = 0; try < 2 && err == -ENXIO; try++) {
+		free(*reason);
+		*reason = NULL;
+		to.unreached = calloc(r->plan->object_cnt + 1, sizeof(*to.unreached));
+		if (!to.unreached)
+			return -ENOMEM;
+		err = tracer__new(r->plan, &r->target, &to, &r->tracer, reason);
+		if (err == -ENXIO && !try && !go_below(r, to.unreached))
+			try++;
+		free(to.unreached);
+	}
+	return err;
+}
+
+static int attach(struct run *r)
+{
+	struct collector_opts co = {
+		.version = VERSION,
+		.kernel = r->features->kernel,
+		.exit_mode = r->plan->exit == PLAN_EXIT_URETPROBE ? "uretprobe" : "sites",
+		.budget = r->opts->budget,
+	};
+	char *reason = NULL;
+	int err;
+
+	if (r->plan->exit == PLAN_EXIT_URETPROBE)
+		log_warn("--exit uretprobe: a panic that unwinds through a traced function will "
+			 "kill the target");
+	err = attach_tracer(r, &reason);
+	if (err)
+		return code__say(code__of(err), reason, strerror(-err));
+	r->collector = collector__new(r->plan, &r->target, r->tracer, &co);
+	if (!r->collector)
+		return code__say(CODE_FAILED, NULL, strerror(errno));
 	return CODE_OK;
 }
 

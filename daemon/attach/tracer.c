@@ -52,26 +52,44 @@ static int attach_life(struct tracer *t, char **reason)
 	return 0;
 }
 
+static const char *object_path(const struct tracer *t, rt_u32 object)
+{
+	uint32_t source = t->plan->objects[object].source;
+
+	return source ? t->target->objects[source - 1].path : t->target->exe;
+}
+
+/* One line about the first file whose probes are nowhere in memory. */
+static int check_reach(const struct tracer *t, const bool *unreached, char **reason)
+{
+	for (rt_u32 object = 0; object < t->plan->object_cnt; object++)
+		if (unreached[object])
+			return fail(
+				reason, -ENXIO,
+				"the probes do not reach the memory of process %d: what it runs "
+				"is not the file '%s' that can be opened (an overlay copy-up?), "
+				"or that is no longer mapped",
+				t->target->pid, object_path(t, object));
+	return 0;
+}
+
 /* Sites must be in the very memory the target runs: attaching alone proves nothing. */
-static int verify_first(struct tracer *t, char **reason)
+static int verify_first(struct tracer *t, bool *unreached, char **reason)
 {
 	struct verify_result res;
 	int err;
 
 	for (rt_u32 fn = 0; fn < t->plan->fn_cnt; fn++)
 		t->skip[fn] = links__refused(t->links, fn);
-	err = verify__sites(t->target, t->plan, t->skip, &res);
+	err = verify__sites(t->target, t->plan, t->skip, unreached, &res);
 	if (err && !target__alive(t->target))
 		return fail(reason, -ESRCH, "process %d ended while attaching", t->target->pid);
 	if (err)
 		return fail(reason, err, "cannot read the target's memory to verify the probes: %s",
 			    strerror(-err));
-	if (res.armed + res.disarmed && !res.armed)
-		return fail(
-			reason, -ENXIO,
-			"the probes do not reach the memory of process %d (its executable is not "
-			"the file that can be opened, e.g. after an overlay copy-up)",
-			t->target->pid);
+	err = check_reach(t, unreached, reason);
+	if (err)
+		return err;
 	if (res.disarmed)
 		log_warn("attach: %zu of %zu probes are not in the target's memory, first in '%s'",
 			 res.disarmed, res.armed + res.disarmed, t->plan->fns[res.first_fn].name);
@@ -154,7 +172,7 @@ static int set_up(struct tracer *t, const struct tracer_opts *opts, char **reaso
 	if (err)
 		return fail(reason, err, "cannot attach to '%s': %s", t->target->exe,
 			    strerror(-err));
-	return verify_first(t, reason);
+	return verify_first(t, opts->unreached, reason);
 }
 
 int tracer__new(const struct plan *plan, const struct target *target,
@@ -209,7 +227,7 @@ static void shed(struct tracer *t, size_t cnt, uint64_t now_ns)
 static void verify_again(struct tracer *t)
 {
 	struct verify_result res;
-	int err = verify__sites(t->target, t->plan, t->skip, &res);
+	int err = verify__sites(t->target, t->plan, t->skip, NULL, &res);
 
 	if (err || !res.disarmed)
 		return;

@@ -20,6 +20,8 @@ struct tracer_opts {
 	bool raw;      /* no correction of durations */
 	bool empty;    /* programs that do nothing: the floor of the benchmarks */
 	double budget; /* share of one CPU; < 0: none */
+	/* by object of the plan, all false; after -ENXIO true where no probe got into memory */
+	bool *unreached;
 };
 
 /* A function whose probes were taken away while running. */

@@ -35,11 +35,11 @@ static int look_at(int mem, uint64_t addr, const struct plan_site *s, struct ver
 }
 
 int verify__sites(const struct target *t, const struct plan *plan, const bool *skip,
-		  struct verify_result *out)
+		  bool *unreached, struct verify_result *out)
 {
 	struct verify_result res = {};
 	struct target_map *maps = NULL;
-	size_t map_cnt = 0;
+	size_t map_cnt = 0, armed_before = 0;
 	int mem, err = 0;
 
 	mem = target__open_mem(t);
@@ -51,10 +51,14 @@ int verify__sites(const struct target *t, const struct plan *plan, const bool *s
 		if (!i || s->object != s[-1].object) {
 			free(maps);
 			maps = NULL;
+			armed_before = res.armed;
 			err = maps_of(t, plan, s->object, &maps, &map_cnt);
 		}
-		if (!err && !skip[s->fn])
-			err = look_at(mem, target__address(maps, map_cnt, s->offset), s, &res);
+		if (err || skip[s->fn])
+			continue;
+		err = look_at(mem, target__address(maps, map_cnt, s->offset), s, &res);
+		if (unreached)
+			unreached[s->object] = res.armed == armed_before;
 	}
 	free(maps);
 	close(mem);

@@ -19,8 +19,12 @@ struct verify_result {
 	rt_u32 first_fn; /* function of the first disarmed site */
 };
 
-/* Looks at the sites of functions with skip[fn] false. -errno when memory cannot be read. */
+/*
+ * Looks at the sites of functions with skip[fn] false. unreached (by object of the plan, or NULL)
+ * becomes true where there are such sites and not one is armed, whether they are mapped or not.
+ * -errno when memory cannot be read.
+ */
 int verify__sites(const struct target *t, const struct plan *plan, const bool *skip,
-		  struct verify_result *out);
+		  bool *unreached, struct verify_result *out);
 
 #endif

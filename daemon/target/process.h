@@ -52,6 +52,13 @@ void target__close(struct target *t);
 int target__open_objects(struct target *t);
 void target__close_objects(struct target *t);
 
+/*
+ * The executable (file 0) or a library (its place in objects, and 1) from which probes do not reach
+ * the memory: takes the file of that path in a lower layer of its overlay instead, when that is
+ * what is mapped. 0, or -errno: -ENOENT there is none.
+ */
+int target__go_below(struct target *t, size_t file);
+
 /* When a process started, ticks since boot: with its pid it is that process for good. */
 int target__start_ticks(int pid, uint64_t *out);
 
