@@ -87,9 +87,12 @@ static bool go_below(struct run *r, const bool *unreached)
 /* The second try is on the files below. */
 static int attach_tracer(struct run *r, char **reason)
 {
-	struct tracer_opts to = { .raw = r->opts->raw,
-				  .empty = r->opts->empty_programs,
-				  .budget = r->opts->budget };
+	struct tracer_opts to = {
+		.raw = r->opts->raw,
+		.empty = r->opts->empty_programs,
+		.budget = r->opts->budget,
+		.assume_seccomp_kills = r->opts->assume_seccomp_kills,
+	};
 	int err = -ENXIO;
 
 	for (int try = 0; try < 2 && err == -ENXIO; try++) {

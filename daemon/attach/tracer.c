@@ -9,6 +9,7 @@
 
 #include "attach/breaker.h"
 #include "attach/calibrate.h"
+#include "attach/filtered.h"
 #include "attach/hands.h"
 #include "attach/links.h"
 #include "attach/verify.h"
@@ -163,7 +164,10 @@ static int set_up(struct tracer *t, const struct tracer_opts *opts, char **reaso
 		return fail(reason, err, "cannot find process %d: %s", t->target->pid,
 			    strerror(-err));
 	t->obj.skel->bss->target_tgid = tgid;
-	err = attach_life(t, reason);
+	err = uret ? filtered__check(&t->obj, t->target, opts->assume_seccomp_kills, &t->to_close,
+				     reason)
+		   : 0;
+	err = err ?: attach_life(t, reason);
 	if (err)
 		return err;
 	err = links__attach(&t->obj, t->plan, &lo, &t->links);

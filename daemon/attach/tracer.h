@@ -17,9 +17,10 @@
 struct tracer;
 
 struct tracer_opts {
-	bool raw;      /* no correction of durations */
-	bool empty;    /* programs that do nothing: the floor of the benchmarks */
-	double budget; /* share of one CPU; < 0: none */
+	bool raw;		   /* no correction of durations */
+	bool empty;		   /* programs that do nothing: the floor of the benchmarks */
+	double budget;		   /* share of one CPU; < 0: none */
+	bool assume_seccomp_kills; /* of return probes; for tests */
 	/* by object of the plan, all false; after -ENXIO true where no probe got into memory */
 	bool *unreached;
 };

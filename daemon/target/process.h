@@ -78,6 +78,9 @@ int target__code_maps(const struct target *t, struct target_map **maps, size_t *
 bool target__is_code(const struct target_map *maps, size_t cnt, uint64_t address);
 uint64_t target__address(const struct target_map *maps, size_t cnt, uint64_t offset);
 
+/* Whether any of its threads is under seccomp now. */
+bool target__is_filtered(const struct target *t);
+
 /* A file descriptor of its memory, for reading. -errno when that is not allowed. */
 int target__open_mem(const struct target *t);
 
