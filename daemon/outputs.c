@@ -100,18 +100,56 @@ int outputs__open(struct outputs *o, const struct options *opts)
 	return code;
 }
 
-int outputs__open_run(struct outputs *o, const struct options *opts, const char *comm, int pid)
+int outputs__check(const struct options *opts)
 {
-	char *spec;
+	struct outputs o = {};
+	int code = outputs__open(&o, opts);
+
+	for (size_t i = 0; i < o.cnt && !code && opts->pids.cnt > 1; i++) {
+		if (!o.data[i].stream || !strcmp(o.data[i].dest.path, "/dev/null"))
+			continue;
+		log_error("several --pid write a file each: not to '%s'", o.data[i].dest.path);
+		code = CODE_USAGE;
+	}
+	outputs__free(&o);
+	return code;
+}
+
+/* A scraper wants the process that runs, in one file. */
+static bool keeps_its_name(const struct options *opts, const struct export_dest *dest)
+{
+	return opts->pids.cnt < 2 && (!opts->follow || dest->exporter == &export_prom);
+}
+
+static int add_run(struct outputs *o, const struct options *opts, const char *spec,
+		   const struct run_name *n)
+{
+	struct strbuf reason = STRBUF_INIT;
+	struct export_dest dest;
+	char *name;
 	int code;
 
-	if (opts->outputs.cnt)
-		return outputs__open(o, opts);
-	spec = naming__default(comm, pid);
 	if (!spec)
-		return code__say(CODE_FAILED, NULL, "out of memory");
-	code = add(o, spec);
-	free(spec);
+		name = naming__default(n);
+	else if (export__find(spec, &dest, &reason) || keeps_its_name(opts, &dest))
+		name = strdup(spec); /* what is wrong with it is said there */
+	else
+		name = naming__of_run(spec, (size_t)(dest.path - spec), dest.exporter->suffix, n);
+	strbuf__free(&reason);
+	code = name ? add(o, name) : code__say(CODE_FAILED, NULL, "out of memory");
+	free(name);
+	return code;
+}
+
+int outputs__open_run(struct outputs *o, const struct options *opts, const char *comm, int pid)
+{
+	const struct run_name n = { comm, pid, opts->follow };
+	int code = CODE_OK;
+
+	if (!opts->outputs.cnt)
+		return add_run(o, opts, NULL, &n);
+	for (size_t i = 0; i < opts->outputs.cnt && !code; i++)
+		code = add_run(o, opts, opts->outputs.data[i], &n);
 	return code;
 }
 

@@ -23,6 +23,7 @@
 #include "plan/plan.h"
 #include "planning.h"
 #include "session.h"
+#include "several.h"
 #include "target/process.h"
 #include "ui/live.h"
 #include "ui/report.h"
@@ -159,6 +160,12 @@ static bool draws_live(const struct run *r)
 	return !r->session->stop_ns && !r->outputs.on_stdout && isatty(STDOUT_FILENO);
 }
 
+/* Several at once would draw over each other. */
+static bool draws(const struct run *r)
+{
+	return r->opts->pids.cnt < 2 && (r->session->stop_ns || draws_live(r));
+}
+
 static void draw(struct run *r, const struct snapshot *s, uint64_t now)
 {
 	const struct session *all = r->session;
@@ -173,7 +180,7 @@ static void draw(struct run *r, const struct snapshot *s, uint64_t now)
 static void on_tick(struct run *r)
 {
 	uint64_t now = clock__mono_ns();
-	bool draw_now = now >= r->next_draw_ns && (r->session->stop_ns || draws_live(r));
+	bool draw_now = now >= r->next_draw_ns && draws(r);
 	bool write_now = now >= r->next_write_ns;
 	struct snapshot *s;
 	int err;
@@ -334,29 +341,42 @@ static int run_one(struct session *s, const struct features *features, struct la
 	return code;
 }
 
+/* Whether a next process is to be looked for, after one that ended like this. */
+static bool goes_on(const struct session *s, const struct last_run *last, int code)
+{
+	const struct options *o = s->opts;
+
+	if (!o->follow || session__is_over(s))
+		return false;
+	/* the first one tells whether it makes sense at all; one that is gone again is none */
+	if (last->end == RUN_FAILED && code != CODE_NO_PROCESS && !s->start_ns)
+		return false;
+	return o->name || o->exe || last->end == RUN_EXECED;
+}
+
+/* The worst code of all; of those processes that had ended before they were traced, none. */
 static int run_all(struct session *s, const struct features *features)
 {
 	struct last_run last = { .end = RUN_NONE };
-	int code, pid;
+	int code, worst = CODE_OK, pid;
+	bool again;
 
-	code = choose__process(s, &last, &pid);
-	if (code)
-		return code;
-	last.pid = pid;
-	code = run_one(s, features, &last);
+	do {
+		code = choose__process(s, &last, &pid);
+		if (code || !pid)
+			break;
+		last.pid = pid;
+		code = run_one(s, features, &last);
+		again = goes_on(s, &last, code);
+		if (again && code == CODE_NO_PROCESS)
+			code = CODE_OK;
+		if (code > worst)
+			worst = code;
+		code = CODE_OK;
+	} while (again);
 	if (s->child && !s->held)
-		code = session__wait_child(s) ?: code;
-	return code;
-}
-
-/* Wrong input is said before anything is looked at. */
-static int check_outputs(const struct options *opts)
-{
-	struct outputs outputs = {};
-	int code = outputs__open(&outputs, opts);
-
-	outputs__free(&outputs);
-	return code;
+		worst = session__wait_child(s) ?: worst;
+	return code ?: worst;
 }
 
 static int check_machine(struct features *features)
@@ -372,15 +392,26 @@ static int check_machine(struct features *features)
 	return CODE_NOT_ALLOWED;
 }
 
-int trace__run(const struct options *opts)
+static int trace_one(const struct options *opts)
 {
 	struct features features;
 	struct session session;
 	int code = session__open(&session, opts);
 
-	code = code ?: check_outputs(opts);
+	/* wrong input is said before anything is looked at */
+	code = code ?: outputs__check(opts);
 	code = code ?: check_machine(&features);
 	code = code ?: run_all(&session, &features);
 	session__close(&session);
 	return code;
+}
+
+int trace__run(const struct options *opts)
+{
+	int code;
+
+	if (opts->pids.cnt < 2)
+		return trace_one(opts);
+	code = outputs__check(opts);
+	return code ?: several__run(opts, trace_one);
 }
