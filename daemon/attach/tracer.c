@@ -31,6 +31,7 @@ struct tracer {
 	struct breaker *breaker;    /* NULL: no budget */
 	const char **paths;	    /* that open the files, by object of the plan */
 	rt_u32 *scratch;
+	bool *gaps; /* by function: a probe was found overwritten */
 	bool *skip; /* no probes on it: refused or shed */
 	VEC(struct tracer_shed) shed;
 	size_t disarmed;
@@ -77,12 +78,12 @@ static int check_reach(const struct tracer *t, const bool *unreached, char **rea
 /* Sites must be in the very memory the target runs: attaching alone proves nothing. */
 static int verify_first(struct tracer *t, bool *unreached, char **reason)
 {
-	struct verify_result res;
+	struct verify_result res = { .unreached = unreached, .gaps = t->gaps };
 	int err;
 
 	for (rt_u32 fn = 0; fn < t->plan->fn_cnt; fn++)
 		t->skip[fn] = links__refused(t->links, fn);
-	err = verify__sites(t->target, t->plan, t->skip, unreached, &res);
+	err = verify__sites(t->target, t->plan, t->skip, &res);
 	if (err && !target__alive(t->target))
 		return fail(reason, -ESRCH, "process %d ended while attaching", t->target->pid);
 	if (err)
@@ -148,7 +149,8 @@ static int set_up(struct tracer *t, const struct tracer_opts *opts, char **reaso
 	t->skip = calloc(t->plan->fn_cnt + 1, sizeof(*t->skip));
 	if (opts->budget >= 0)
 		t->breaker = breaker__new(t->plan, opts->budget);
-	if (!t->scratch || !t->skip || (opts->budget >= 0 && !t->breaker))
+	t->gaps = calloc(t->plan->fn_cnt + 1, sizeof(*t->gaps));
+	if (!t->scratch || !t->skip || !t->gaps || (opts->budget >= 0 && !t->breaker))
 		return fail(reason, -ENOMEM, "out of memory");
 	err = object__load((rt_u32)t->plan->fn_cnt, opts->raw, &t->obj);
 	if (err)
@@ -230,15 +232,15 @@ static void shed(struct tracer *t, size_t cnt, uint64_t now_ns)
 
 static void verify_again(struct tracer *t)
 {
-	struct verify_result res;
-	int err = verify__sites(t->target, t->plan, t->skip, NULL, &res);
+	struct verify_result res = { .gaps = t->gaps };
+	int err = verify__sites(t->target, t->plan, t->skip, &res);
 
 	if (err || !res.disarmed)
 		return;
-	log_warn("attach: %zu probes were overwritten in the target (a debugger?), first in '%s': "
-		 "armed "
-		 "again",
-		 res.disarmed, t->plan->fns[res.first_fn].name);
+	log_warn("attach: %zu probe%s overwritten in the target (a debugger?), first in '%s': "
+		 "armed again, but calls of up to 10 s were missed",
+		 res.disarmed, res.disarmed == 1 ? " was" : "s were",
+		 t->plan->fns[res.first_fn].name);
 	t->disarmed += res.disarmed;
 	err = links__rearm(t->links);
 	if (err)
@@ -283,6 +285,7 @@ void tracer__free(struct tracer *t)
 	free(t->paths);
 	free(t->scratch);
 	free(t->skip);
+	free(t->gaps);
 	vec__free(&t->shed);
 	free(t);
 }
@@ -320,6 +323,11 @@ const struct tracer_shed *tracer__shed(const struct tracer *t, size_t *cnt)
 size_t tracer__disarmed(const struct tracer *t)
 {
 	return t->disarmed;
+}
+
+bool tracer__has_gap(const struct tracer *t, rt_u32 fn)
+{
+	return t->gaps[fn];
 }
 
 bool tracer__exec_seen(const struct tracer *t)

@@ -48,6 +48,8 @@ size_t tracer__probe_cnt(const struct tracer *t);
 const struct tracer_shed *tracer__shed(const struct tracer *t, size_t *cnt);
 /* Sites found without their breakpoint so far (they were armed again). */
 size_t tracer__disarmed(const struct tracer *t);
+/* Whether that was in this function: calls were missed. */
+bool tracer__has_gap(const struct tracer *t, rt_u32 fn);
 
 /* From the kernel's own events. */
 bool tracer__exec_seen(const struct tracer *t);

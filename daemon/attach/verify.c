@@ -27,17 +27,21 @@ static int look_at(int mem, uint64_t addr, const struct plan_site *s, struct ver
 	}
 	if (pread(mem, &byte, 1, (off_t)addr) != 1)
 		return errno ? -errno : -EIO;
-	if (byte == BREAKPOINT)
+	if (byte == BREAKPOINT) {
 		res->armed++;
-	else if (!res->disarmed++)
+		return 0;
+	}
+	if (!res->disarmed++)
 		res->first_fn = s->fn;
+	if (res->gaps)
+		res->gaps[s->fn] = true;
 	return 0;
 }
 
 int verify__sites(const struct target *t, const struct plan *plan, const bool *skip,
-		  bool *unreached, struct verify_result *out)
+		  struct verify_result *out)
 {
-	struct verify_result res = {};
+	struct verify_result res = { .unreached = out->unreached, .gaps = out->gaps };
 	struct target_map *maps = NULL;
 	size_t map_cnt = 0, armed_before = 0;
 	int mem, err = 0;
@@ -57,8 +61,8 @@ int verify__sites(const struct target *t, const struct plan *plan, const bool *s
 		if (err || skip[s->fn])
 			continue;
 		err = look_at(mem, target__address(maps, map_cnt, s->offset), s, &res);
-		if (unreached)
-			unreached[s->object] = res.armed == armed_before;
+		if (res.unreached)
+			res.unreached[s->object] = res.armed == armed_before;
 	}
 	free(maps);
 	close(mem);

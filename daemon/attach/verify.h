@@ -7,6 +7,7 @@
 #ifndef ATTACH_VERIFY_H
 #define ATTACH_VERIFY_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "plan/plan.h"
@@ -17,14 +18,13 @@ struct verify_result {
 	size_t disarmed; /* mapped, and no breakpoint there */
 	size_t unmapped; /* not mapped now */
 	rt_u32 first_fn; /* function of the first disarmed site */
+	/* The caller's, zeroed, or NULL: */
+	bool *unreached; /* by object: sites were looked at, and not one is armed (or mapped) */
+	bool *gaps;	 /* by function: a site of it is disarmed */
 };
 
-/*
- * Looks at the sites of functions with skip[fn] false. unreached (by object of the plan, or NULL)
- * becomes true where there are such sites and not one is armed, whether they are mapped or not.
- * -errno when memory cannot be read.
- */
+/* Looks at the sites of functions with skip[fn] false. -errno when memory cannot be read. */
 int verify__sites(const struct target *t, const struct plan *plan, const bool *skip,
-		  bool *unreached, struct verify_result *out);
+		  struct verify_result *out);
 
 #endif
