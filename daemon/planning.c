@@ -38,7 +38,7 @@ static bool names_library(const struct options *o)
 }
 
 static int make_plan(const struct options *o, const struct plan_input *in, bool list,
-		     struct plan **out)
+		     struct plan **out, char **reason)
 {
 	struct plan_request req = {
 		.crates = o->crates.data,
@@ -52,38 +52,76 @@ static int make_plan(const struct options *o, const struct plan_input *in, bool 
 		.exit = exit_of(o),
 		.want_inlined = list,
 	};
-	char *reason = NULL;
-	int err = plan__new_isolated(in, &req, out, &reason);
 
-	if (err)
-		return code__say(err == -ENOENT || err == -EINVAL ? CODE_USAGE : CODE_FAILED,
-				 reason, strerror(-err));
-	return CODE_OK;
+	*reason = NULL;
+	return plan__new_isolated(in, &req, out, reason);
 }
 
-int planning__target(const struct options *o, struct target *t, bool list, struct plan **out)
+/* The exit code of a plan, its failure said. */
+static int code_of_plan(int err, char *reason)
 {
-	struct plan_input in = { .debug_file = o->debug_file };
-	struct plan_source *sources;
-	char root[64];
-	int code, err;
+	if (!err)
+		return CODE_OK;
+	return code__say(err == -ENOENT || err == -EINVAL ? CODE_USAGE : CODE_FAILED, reason,
+			 strerror(-err));
+}
 
-	err = names_library(o) && !t->object_cnt ? target__open_objects(t) : 0;
-	if (err)
-		return code__say(code__of(err), NULL, strerror(-err));
-	sources = calloc(t->object_cnt + 1, sizeof(*sources));
+static int plan_of(const struct options *o, const struct target *t, bool list, struct plan **out,
+		   char **reason)
+{
+	struct plan_source *sources = calloc(t->object_cnt + 1, sizeof(*sources));
+	char root[64];
+	struct plan_input in = {
+		.sources = sources,
+		.source_cnt = t->object_cnt + 1,
+		.root = root,
+		.debug_file = o->debug_file,
+	};
+	int err;
+
 	if (!sources)
-		return code__say(CODE_FAILED, NULL, "out of memory");
+		return -ENOMEM;
 	sources[0] = (struct plan_source){ t->exe_fd, t->exe };
 	for (size_t i = 0; i < t->object_cnt; i++)
 		sources[i + 1] = (struct plan_source){ t->objects[i].fd, t->objects[i].path };
 	snprintf(root, sizeof(root), "/proc/%d/task/%d/root", t->pid, t->proc_tid);
-	in.sources = sources;
-	in.source_cnt = t->object_cnt + 1;
-	in.root = root;
-	code = make_plan(o, &in, list, out);
+	err = make_plan(o, &in, list, out, reason);
 	free(sources);
-	return code;
+	return err;
+}
+
+/* The libraries that are asked for and not mapped; whether there are such files. */
+static bool add_late(const struct options *o, struct target *t)
+{
+	size_t before = t->object_cnt;
+	int err = 0;
+
+	for (size_t i = 0; i < o->functions.cnt && !err; i++) {
+		size_t len = sources__lib_len(o->functions.data[i]);
+		char *lib = len ? strndup(o->functions.data[i], len) : NULL;
+
+		if (lib)
+			err = target__add_late(t, lib);
+		free(lib);
+	}
+	return t->object_cnt > before;
+}
+
+int planning__target(const struct options *o, struct target *t, bool list, struct plan **out)
+{
+	char *reason = NULL;
+	int err;
+
+	err = names_library(o) && !t->object_cnt ? target__open_objects(t) : 0;
+	if (err)
+		return code__say(code__of(err), NULL, strerror(-err));
+	err = plan_of(o, t, list, out, &reason);
+	if (err == -ENOENT && add_late(o, t)) {
+		free(reason);
+		reason = NULL;
+		err = plan_of(o, t, list, out, &reason);
+	}
+	return code_of_plan(err, reason);
 }
 
 int planning__file(const struct options *o, struct plan **out)
@@ -91,17 +129,20 @@ int planning__file(const struct options *o, struct plan **out)
 	char *path = realpath(o->exe, NULL); /* debug files lie beside the file, not a link to it */
 	struct plan_source exe = { .path = path ? path : o->exe };
 	struct plan_input in = { .sources = &exe, .source_cnt = 1, .debug_file = o->debug_file };
-	int code = CODE_FAILED;
+	char *reason = NULL;
+	int code = CODE_FAILED, err;
 	struct stat st;
 
 	/* a FIFO must not make us wait for a writer */
 	exe.fd = open(exe.path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-	if (exe.fd < 0)
+	if (exe.fd < 0) {
 		log_error("cannot open '%s': %s", o->exe, strerror(errno));
-	else if (fstat(exe.fd, &st) || !S_ISREG(st.st_mode))
+	} else if (fstat(exe.fd, &st) || !S_ISREG(st.st_mode)) {
 		log_error("'%s' is no regular file", o->exe);
-	else
-		code = make_plan(o, &in, true, out);
+	} else {
+		err = make_plan(o, &in, true, out, &reason);
+		code = code_of_plan(err, reason);
+	}
 	if (exe.fd >= 0)
 		close(exe.fd);
 	free(path);

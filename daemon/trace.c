@@ -30,6 +30,7 @@
 
 #define DEFAULT_DRAW_NS NS_PER_SEC
 #define DEFAULT_WRITE_NS (10 * NS_PER_SEC)
+#define LATE_NS NS_PER_SEC
 #define PROGRESS_NS (NS_PER_SEC / 5)
 
 /* One process, from its opening to its report. */
@@ -45,14 +46,23 @@ struct run {
 	struct collector *collector;
 	struct outputs outputs;
 	struct live *live;
+	uint64_t next_late_ns; /* 0: no library is waited for */
 	uint64_t next_draw_ns, next_write_ns, draw_ns, write_ns;
 	struct snapshot *last; /* of the last drawing */
 };
 
 /* ---- before attaching ---- */
 
-static void say_notes(const struct plan *plan)
+static void say_notes(const struct plan *plan, const struct target *t)
 {
+	for (size_t i = 0; i < plan->object_cnt; i++) {
+		uint32_t source = plan->objects[i].source;
+
+		if (source && t->objects[source - 1].late)
+			log_info("'%s' is not mapped yet: its functions are probed from the moment "
+				 "it is",
+				 t->objects[source - 1].path);
+	}
 	for (size_t i = 0; i < plan->note_cnt; i++)
 		log_info("%s", plan->notes[i]);
 	if (plan->hint)
@@ -149,7 +159,7 @@ static int prepare(struct run *r, int pid)
 	code = code ?: make_plan(r);
 	if (code)
 		return code;
-	say_notes(r->plan);
+	say_notes(r->plan, &r->target);
 	return attach(r);
 }
 
@@ -177,6 +187,13 @@ static void draw(struct run *r, const struct snapshot *s, uint64_t now)
 		live__draw(r->live, s, r->last, stdout);
 }
 
+static void look_for_late(struct run *r, uint64_t now)
+{
+	if (!r->next_late_ns || now < r->next_late_ns)
+		return;
+	r->next_late_ns = target__look_for_late(&r->target) ? now + LATE_NS : 0;
+}
+
 static void on_tick(struct run *r)
 {
 	uint64_t now = clock__mono_ns();
@@ -186,6 +203,7 @@ static void on_tick(struct run *r)
 	int err;
 
 	tracer__tick(r->tracer, now);
+	look_for_late(r, now);
 	if (!draw_now && !write_now)
 		return;
 	err = collector__snapshot(r->collector, &s);
@@ -229,6 +247,7 @@ static void start(struct run *r)
 	session__start(r->session, now);
 	r->next_draw_ns = now + r->draw_ns;
 	r->next_write_ns = now + r->write_ns;
+	r->next_late_ns = now;
 	log_info("attached to %d (%s): %u functions, %zu probes, %llu ms", r->target.pid,
 		 r->target.comm, tracer__fn_cnt(r->tracer), tracer__probe_cnt(r->tracer),
 		 (unsigned long long)((now - r->begin_ns) / NS_PER_MS));
@@ -281,6 +300,8 @@ static int finish(struct run *r)
 	struct snapshot *s;
 	int err, code;
 
+	if (r->next_late_ns)
+		target__look_for_late(&r->target);
 	collector__stop(r->collector);
 	err = collector__snapshot(r->collector, &s);
 	if (err)

@@ -54,24 +54,28 @@ static int attach_life(struct tracer *t, char **reason)
 	return 0;
 }
 
-static const char *object_path(const struct tracer *t, rt_u32 object)
+/* NULL: the executable. */
+static const struct target_object *library(const struct tracer *t, rt_u32 object)
 {
 	uint32_t source = t->plan->objects[object].source;
 
-	return source ? t->target->objects[source - 1].path : t->target->exe;
+	return source ? &t->target->objects[source - 1] : NULL;
 }
 
 /* One line about the first file whose probes are nowhere in memory. */
 static int check_reach(const struct tracer *t, const bool *unreached, char **reason)
 {
-	for (rt_u32 object = 0; object < t->plan->object_cnt; object++)
-		if (unreached[object])
-			return fail(
-				reason, -ENXIO,
-				"the probes do not reach the memory of process %d: what it runs "
-				"is not the file '%s' that can be opened (an overlay copy-up?), "
-				"or that is no longer mapped",
-				t->target->pid, object_path(t, object));
+	for (rt_u32 object = 0; object < t->plan->object_cnt; object++) {
+		const struct target_object *lib = library(t, object);
+
+		if (!unreached[object] || (lib && lib->late))
+			continue;
+		return fail(reason, -ENXIO,
+			    "the probes do not reach the memory of process %d: what it runs is not "
+			    "the file '%s' that can be opened (an overlay copy-up?), or that is no "
+			    "longer mapped",
+			    t->target->pid, lib ? lib->path : t->target->exe);
+	}
 	return 0;
 }
 

@@ -18,6 +18,7 @@ struct target_object {
 	int fd;
 	dev_t dev; /* as /proc/PID/maps shows it */
 	ino_t ino;
+	bool late; /* not mapped yet */
 };
 
 struct target {
@@ -51,6 +52,14 @@ void target__close(struct target *t);
  */
 int target__open_objects(struct target *t);
 void target__close_objects(struct target *t);
+
+/*
+ * Adds the library of that name or path, though it is not mapped, if there is such a file where the
+ * loader would look. Adds nothing for a glob or when it is there already. 0 or -errno.
+ */
+int target__add_late(struct target *t, const char *lib);
+/* Whether any is still not mapped; says so of one that is by now. */
+bool target__look_for_late(struct target *t);
 
 /*
  * The executable (file 0) or a library (its place in objects, and 1) from which probes do not reach
