@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "attach/mode.h"
 #include "attach/object.h"
 #include "plan/plan.h"
 #include "target/process.h"
@@ -17,6 +18,7 @@
 struct tracer;
 
 struct tracer_opts {
+	struct attach_mode mode;
 	bool raw;		   /* no correction of durations */
 	bool empty;		   /* programs that do nothing: the floor of the benchmarks */
 	double budget;		   /* share of one CPU; < 0: none */

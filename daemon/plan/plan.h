@@ -35,6 +35,8 @@ struct plan_request {
 	const char *profile_dir; /* NULL: the built-in search path */
 	const char *exe_name;	 /* the real executable's path or name, for crates and profiles */
 	enum plan_exit exit;
+	size_t max_probes; /* no more of them can be attached; 0: no limit */
+	bool exe_only;	   /* functions of libraries cannot be probed */
 	bool no_default;   /* without a crate and a function nothing is meant */
 	bool want_inlined; /* inlined_only, files and lines too: reads all debug information */
 };
@@ -74,6 +76,8 @@ enum plan_refusal {
 	PLAN_TOO_MANY,	     /* beyond RT_MAX_FUNCTIONS */
 	PLAN_THUNK,	     /* only a jump or a ret: entry and exit are one instruction */
 	PLAN_UNREACHED,	     /* holds a way out that no path leads to: data, or a path was missed */
+	PLAN_TOO_FEW_PROBES, /* beyond max_probes */
+	PLAN_EXE_ONLY,	     /* of a library, and exe_only */
 	PLAN_REFUSED_BY_KERNEL, /* said no at attach time (set by attach/) */
 	PLAN_REFUSAL_CNT,
 };
