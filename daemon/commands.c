@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "attach/features.h"
 #include "codes.h"
 #include "machine.h"
 #include "options.h"
@@ -16,26 +15,22 @@
 int command__list(const struct options *opts)
 {
 	struct target target = { .pidfd = -1, .exe_fd = -1 };
-	struct attach_mode mode = {};
 	struct plan *plan = NULL;
-	struct features f;
+	struct machine machine;
 	char *reason = NULL;
 	int code, err;
 
-	code = machine__probe(opts, false, &f);
+	code = machine__probe(opts, false, &machine);
 	if (code)
 		return code;
-	/* without the rights the kernel cannot be asked; a file may be for another one */
-	if (opts->pid && !features__missing(&f))
-		mode = features__mode(&f);
 	if (opts->pid) {
 		err = target__open(opts->pid, &target, &reason);
 		if (err)
 			return code__say(code__of(err), reason, strerror(-err));
-		code = planning__target(opts, &mode, &target, true, &plan);
+		code = planning__target(opts, &machine.mode, &target, true, &plan);
 		target__close(&target);
 	} else {
-		code = planning__file(opts, &mode, &plan);
+		code = planning__file(opts, &(struct attach_mode){}, &plan);
 	}
 	if (!code)
 		plan__print(plan, stdout);
@@ -45,14 +40,14 @@ int command__list(const struct options *opts)
 
 int command__check(const struct options *opts)
 {
-	struct features f;
 	const struct feature *missing;
-	int code = machine__probe(opts, true, &f);
+	struct machine machine;
+	int code = machine__probe(opts, true, &machine);
 
 	if (code)
 		return code;
-	features__print(&f, stdout);
-	missing = features__missing(&f);
+	features__print(&machine.features, stdout);
+	missing = features__missing(&machine.features);
 	if (!missing) {
 		printf("roletrace can trace here\n");
 		return CODE_OK;

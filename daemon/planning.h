@@ -11,8 +11,8 @@ struct plan;
 struct target;
 
 /*
- * Of a process: its executable, and when they are asked for, its libraries. list: with what only
- * the list command shows. mode: what its probes are limited by. The program's exit code.
+ * Of a process: its executable, and when they are asked for, its libraries. mode: how it will
+ * be attached. list: with what only the list command shows. The program's exit code.
  */
 int planning__target(const struct options *o, const struct attach_mode *mode, struct target *t,
 		     bool list, struct plan **out);

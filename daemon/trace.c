@@ -11,16 +11,15 @@
 #include <unistd.h>
 
 #include "attach/breaker.h"
-#include "attach/features.h"
 #include "attach/tracer.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "choose.h"
 #include "codes.h"
 #include "collect/collect.h"
+#include "machine.h"
 #include "options.h"
 #include "outputs.h"
-#include "machine.h"
 #include "plan/plan.h"
 #include "planning.h"
 #include "session.h"
@@ -38,8 +37,7 @@
 struct run {
 	struct session *session;
 	const struct options *opts;
-	const struct features *features;
-	struct attach_mode mode;
+	const struct machine *machine;
 	uint64_t begin_ns;
 	struct target target;
 	bool target_open;
@@ -74,7 +72,7 @@ static void say_notes(const struct plan *plan, const struct target *t)
 static int make_plan(struct run *r)
 {
 	if (!r->opts->no_functions)
-		return planning__target(r->opts, &r->mode, &r->target, false, &r->plan);
+		return planning__target(r->opts, &r->machine->mode, &r->target, false, &r->plan);
 	r->plan = calloc(1, sizeof(*r->plan));
 	if (!r->plan)
 		return code__say(CODE_FAILED, NULL, "out of memory");
@@ -101,7 +99,7 @@ static bool go_below(struct run *r, const bool *unreached)
 static int attach_tracer(struct run *r, char **reason)
 {
 	struct tracer_opts to = {
-		.mode = r->mode,
+		.mode = r->machine->mode,
 		.raw = r->opts->raw,
 		.empty = r->opts->empty_programs,
 		.budget = r->opts->budget,
@@ -123,19 +121,23 @@ static int attach_tracer(struct run *r, char **reason)
 	return err;
 }
 
-/* What the kernel refused may be a thing that has a name: says it. */
-static bool kernel_lacks_something(const struct run *r)
+/* What the kernel refused may be a thing that has a name: then that is said. */
+static int code_of_attach(const struct run *r, int err, char *reason)
 {
-	struct features f;
+	struct machine closer;
 
-	return !machine__probe(r->opts, true, &f) && machine__say_missing(&f);
+	if (err != -ESRCH && !machine__probe(r->opts, true, &closer) && machine__check(&closer)) {
+		free(reason);
+		return CODE_NOT_ALLOWED;
+	}
+	return code__say(code__of(err), reason, strerror(-err));
 }
 
 static int attach(struct run *r)
 {
 	struct collector_opts co = {
 		.version = VERSION,
-		.kernel = r->features->kernel,
+		.kernel = r->machine->features.kernel,
 		.exit_mode = plan_exit_text(r->plan->exit),
 		.budget = r->opts->budget,
 	};
@@ -146,23 +148,12 @@ static int attach(struct run *r)
 		log_warn("--exit uretprobe: a panic that unwinds through a traced function will "
 			 "kill the target");
 	err = attach_tracer(r, &reason);
-	if (err && err != -ESRCH && kernel_lacks_something(r)) {
-		free(reason);
-		return CODE_NOT_ALLOWED;
-	}
 	if (err)
-		return code__say(code__of(err), reason, strerror(-err));
+		return code_of_attach(r, err, reason);
 	r->collector = collector__new(r->plan, &r->target, r->tracer, &co);
 	if (!r->collector)
 		return code__say(CODE_FAILED, NULL, strerror(errno));
 	return CODE_OK;
-}
-
-static void say_mode(const struct run *r)
-{
-	if (r->mode.any_process)
-		log_warn("this kernel limits uprobe links to a thread: other processes of this "
-			 "executable run over the probes too (uncounted)");
 }
 
 static int prepare(struct run *r, int pid)
@@ -174,7 +165,6 @@ static int prepare(struct run *r, int pid)
 	if (err)
 		return code__say(code__of(err), reason, strerror(-err));
 	r->target_open = true;
-	say_mode(r);
 	r->live = live__new(&ro);
 	if (!r->live)
 		return code__say(CODE_FAILED, NULL, "out of memory");
@@ -362,13 +352,12 @@ static void clean_up(struct run *r)
 
 /* ---- the walk ---- */
 
-static int run_one(struct session *s, const struct features *features, struct last_run *run)
+static int run_one(struct session *s, const struct machine *machine, struct last_run *run)
 {
 	struct run r = {
 		.session = s,
 		.opts = s->opts,
-		.features = features,
-		.mode = features__mode(features),
+		.machine = machine,
 		.begin_ns = clock__mono_ns(),
 	};
 	int code = prepare(&r, run->pid), err;
@@ -400,7 +389,7 @@ static bool goes_on(const struct session *s, const struct last_run *last, int co
 }
 
 /* The worst code of all; of those processes that had ended before they were traced, none. */
-static int run_all(struct session *s, const struct features *features)
+static int run_all(struct session *s, const struct machine *machine)
 {
 	struct last_run last = { .end = RUN_NONE };
 	int code, worst = CODE_OK, pid;
@@ -411,7 +400,7 @@ static int run_all(struct session *s, const struct features *features)
 		if (code || !pid)
 			break;
 		last.pid = pid;
-		code = run_one(s, features, &last);
+		code = run_one(s, machine, &last);
 		again = goes_on(s, &last, code);
 		if (again && code == CODE_NO_PROCESS)
 			code = CODE_OK;
@@ -424,25 +413,19 @@ static int run_all(struct session *s, const struct features *features)
 	return code ?: worst;
 }
 
-static int check_machine(const struct options *opts, struct features *features)
-{
-	int code = machine__probe(opts, false, features);
-
-	if (code)
-		return code;
-	return machine__say_missing(features) ? CODE_NOT_ALLOWED : CODE_OK;
-}
-
 static int trace_one(const struct options *opts)
 {
-	struct features features;
+	struct machine machine;
 	struct session session;
 	int code = session__open(&session, opts);
 
 	/* wrong input is said before anything is looked at */
 	code = code ?: outputs__check(opts);
-	code = code ?: check_machine(opts, &features);
-	code = code ?: run_all(&session, &features);
+	code = code ?: machine__probe(opts, false, &machine);
+	code = code ?: machine__check(&machine);
+	if (!code)
+		machine__say_mode(&machine);
+	code = code ?: run_all(&session, &machine);
 	session__close(&session);
 	return code;
 }
