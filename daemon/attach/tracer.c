@@ -279,6 +279,8 @@ static void follow_leader(struct tracer *t, bool rearm)
 	err = links__rearm(t->links);
 	if (err)
 		log_error("attach: failed to arm the probes again: %s", strerror(-err));
+	else
+		log_info("probes armed again");
 }
 
 void tracer__tick(struct tracer *t, uint64_t now_ns)
