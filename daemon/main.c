@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "base/log.h"
+#include "flame.h"
 #include "options.h"
 #include "saved.h"
 #include "trace.h"
@@ -25,6 +26,9 @@ int main(int argc, char **argv)
 		break;
 	case COMMAND_REPORT:
 		code = saved__report(&opts);
+		break;
+	case COMMAND_FLAME:
+		code = flame__run(&opts);
 		break;
 	}
 	options__free(&opts);

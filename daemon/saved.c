@@ -37,7 +37,7 @@ static void limit_memory(size_t doc_bytes)
 #endif
 }
 
-static int load(const char *path, struct snapshot **out)
+int saved__load(const char *path, struct snapshot **out)
 {
 	struct strbuf text = STRBUF_INIT, reason = STRBUF_INIT;
 	int code = CODE_OK, err;
@@ -127,7 +127,7 @@ int saved__report(const struct options *opts)
 	struct snapshot *s = NULL;
 	int code = outputs__open(&outputs, opts);
 
-	code = code ?: load(opts->file, &s);
+	code = code ?: saved__load(opts->file, &s);
 	code = code ?: filter(s, opts, &ro.left_out);
 	if (!code && outputs.cnt) {
 		code = outputs__write(&outputs, s, true);
