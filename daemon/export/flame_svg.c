@@ -78,6 +78,17 @@ static void add_xml(struct strbuf *out, const char *s)
 	strbuf__free(&text);
 }
 
+/* The end of a path says more than its beginning. */
+static const char *shorten_path(const char *s, unsigned int columns)
+{
+	const char *at;
+
+	while (utf8__width(s) > columns && (at = strstr(s, "::")) && at > s &&
+	       !memchr(s, '<', (size_t)(at - s)) && !memchr(s, '(', (size_t)(at - s)) && at[2])
+		s = at + 2;
+	return s;
+}
+
 /* As much of s as has room, the end of it replaced by an ellipsis. */
 static void add_fitting(struct strbuf *out, const char *s, unsigned int columns)
 {
@@ -153,6 +164,7 @@ static void add_box(struct drawing *d, uint32_t depth, const char *label, const 
 	double unit = d->total ? (WIDTH - 2 * MARGIN) / (double)d->total : 0;
 	double x = MARGIN + (double)box->from * unit, width = (double)value * unit;
 	double y = d->top + depth * ROW;
+	unsigned int columns;
 
 	if (width < MIN_WIDTH || depth >= MAX_ROWS) {
 		d->hidden |= value != 0;
@@ -174,7 +186,8 @@ static void add_box(struct drawing *d, uint32_t depth, const char *label, const 
 	if (width > 3 * COLUMN) {
 		strbuf__addf(d->out, "<text x=\"%.2f\" y=\"%.0f\"%s>", x + 3, y + 13,
 			     d->f->ask.old ? " style=\"fill:#111\"" : "");
-		add_fitting(d->out, label, (unsigned int)((width - 4) / COLUMN));
+		columns = (unsigned int)((width - 4) / COLUMN);
+		add_fitting(d->out, shorten_path(label, columns), columns);
 		strbuf__adds(d->out, "</text>");
 	}
 	strbuf__adds(d->out, "</g>\n");

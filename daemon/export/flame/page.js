@@ -24,12 +24,20 @@ function labelOf(frame) {
 	return state.generics ? frame.g ?? label : label;
 }
 
+// Neighbours of one kind are told apart by a slight shade, the same for the same name.
+function shadeOf(text) {
+	let hash = 7;
+	for (let i = 0; i < text.length; i++)
+		hash = (hash * 31 + text.charCodeAt(i)) | 0;
+	return 1 - ((hash >>> 8) % 24) / 100;
+}
+
 const isRuntime = (frame) => frame.r === 1 || frame.k === 'std';
 
 function newNode(text, frame, parent) {
 	return {
 		text, frame, parent, depth: parent ? parent.depth + 1 : 0, children: [], byText: null,
-		value: 0, old: 0, self: 0, oldSelf: 0, count: 0, width: 0, x: 0, matched: false,
+		value: 0, old: 0, self: 0, oldSelf: 0, count: 0, width: 0, x: 0, matched: false, shade: 0,
 	};
 }
 
@@ -138,6 +146,8 @@ function build() {
 	state.root = root;
 	state.zoom = follow(root, zoomed);
 	state.selected = state.hovered = null;
+	$('tip').hidden = true;
+	showStatus(null);
 	search();
 }
 
@@ -159,7 +169,7 @@ function figure(value) {
 	if (unit === 'bytes')
 		return scaled(value, SIZES);
 	const text = `${grouped(value)} ${Math.round(value) === 1 ? unit.replace(/s$/, '') : unit}`;
-	return data.hz ? `${text} ≈ ${scaled((value / data.hz) * 1e9, TIMES)}` : text;
+	return data.hz && value ? `${text} ≈ ${scaled((value / data.hz) * 1e9, TIMES)}` : text;
 }
 const percent = (part, whole) => `${(whole ? (part / whole) * 100 : 0).toFixed(2)} %`;
 const signed = (value) => (value < 0 ? '−' : '+') + figure(Math.abs(value));
@@ -207,13 +217,18 @@ function fit(text, width) {
 	const room = Math.floor((width - 2 * PAD) / CHAR);
 	if (room < 3)
 		return '';
+	// the end of a path says more than its beginning
+	for (let at; text.length > room && (at = text.indexOf('::')) > 0 && !/[<{(]/.test(text.slice(0, at)); )
+		text = text.slice(at + 2);
 	return text.length <= room ? text : text.slice(0, room - 1).replace(/[\ud800-\udbff]$/, '') + '…';
 }
 
 function drawBox(node, x, width, y, faded) {
-	pen.globalAlpha = faded ? 0.55 : 1;
+	node.shade ||= shadeOf(node.text);
+	pen.globalAlpha = faded ? 0.5 : node.matched || state.graph.old ? 1 : node.shade;
 	pen.fillStyle = colourOf(node);
-	pen.fillRect(x, y, Math.max(width - 0.5, 0.3), ROW - 1);
+	pen.fillRect(x, y, width > 3 ? width - 0.5 : Math.max(width, 0.3), ROW - 1);
+	pen.globalAlpha = faded ? 0.6 : 1;
 	const text = fit(node.text, width);
 	if (text) {
 		pen.fillStyle = node.matched ? colours['match-frame'] : colours.frame;
@@ -319,24 +334,26 @@ function search() {
 // ---- table ----
 
 function hottest() {
-	const sums = new Map();
-	const open = [[state.root, new Set()]];
-	while (open.length) {
-		const [node, seen] = open.pop();
-		let inner = seen;
+	const sums = new Map(), open = [state.root], active = new Map();
+	let node;
+	while ((node = open.pop())) {
+		if (node.left) { // second visit: all below it were seen
+			active.set(node.left.text, active.get(node.left.text) - 1);
+			continue;
+		}
 		if (node.parent) {
 			let row = sums.get(node.text);
 			if (!row)
 				sums.set(node.text, (row = { text: node.text, name: node.frame.n, self: 0, total: 0, old: 0, matched: node.matched }));
+			const within = active.get(node.text) ?? 0;
 			row.self += node.self;
 			row.old += node.oldSelf;
-			if (!seen.has(node.text)) {
-				row.total += node.value;
-				inner = new Set(seen).add(node.text);
-			}
+			row.total += within ? 0 : node.value; // recursion counts once
+			active.set(node.text, within + 1);
+			open.push({ left: node });
 		}
 		for (const c of node.children)
-			open.push([c, inner]);
+			open.push(c);
 	}
 	const list = [...sums.values()].filter((row) => !state.match || row.matched);
 	const weight = state.graph.old ? (row) => Math.abs(row.self - row.old) : (row) => row.self;
