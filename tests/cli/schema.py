@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""JSON Schema, as much of draft 7 as speedscope's file-format-schema.json needs. That file is taken from the npm
-package "speedscope" (make speedscope); without it the rules below, which say the same, are used and said so."""
+"""JSON Schema, as much of draft 7 as speedscope's file-format-schema.json needs. That file is that of the npm
+package "speedscope" (make speedscope); without it the rules below alone hold, which say the same."""
 
 import json
 import os
 
 from checks import Failure
 
-SCHEMA = os.environ.get("SPEEDSCOPE_SCHEMA", "")
+SCHEMA = os.path.join(os.environ.get("SPEEDSCOPE", "."), "file-format-schema.json")
 NUMBER, STRING = {"type": "number"}, {"type": "string"}
 
 
