@@ -67,24 +67,23 @@ static int check_both(const struct flame_ask *ask, const struct options *opts)
 
 int flame__run(const struct options *opts)
 {
-	struct snapshot *s = NULL, *old = NULL;
+	const char *const paths[] = { opts->file, opts->diff };
+	struct snapshot *s[2] = {};
 	struct outputs outputs = {};
 	struct flame_ask ask;
 	int code = find_kind(opts->kind, &ask.kind);
 
 	code = code ?: outputs__open(&outputs, opts);
 	code = code ?: outputs__check_flames(&outputs, opts->diff != NULL);
-	code = code ?: saved__load(opts->file, &s);
-	if (!code && opts->diff)
-		code = saved__load(opts->diff, &old);
-	ask.s = s;
-	ask.old = old;
+	code = code ?: saved__load(paths, opts->diff ? 2 : 1, s);
+	ask.s = s[0];
+	ask.old = s[1];
 	code = code ?: check_both(&ask, opts);
 	code = code ?: outputs__write_flames(&outputs, &ask);
 	if (!code)
 		outputs__say_written(&outputs);
-	snapshot__free(s);
-	snapshot__free(old);
+	snapshot__free(s[0]);
+	snapshot__free(s[1]);
 	outputs__free(&outputs);
 	return code;
 }
