@@ -215,11 +215,11 @@ def test_page_is_quick_with_a_hundred_thousand_frames():
         count = page.run("(() => { let n = 0; const open = [flame.state.root]; while (open.length) { n++; open.push(...open.pop().children); } return n; })()")
         check(count > 100_000, f"only {count} frames")
         # frames that are in view and drawn; the best of some rounds, others work on this machine too
-        took = page.run("""(async () => { let best = 1e9; for (let i = 0; i < 12; i++) { const t = performance.now();
+        took = page.run("""(async () => { let best = 1e9, moves = 0; for (let i = 0; i < 12; i++) { const t = performance.now(), was = flame.state.hovered;
         document.getElementById('canvas').dispatchEvent(new MouseEvent('mousemove', { clientX: 40 + 90 * i, clientY: 170 + 18 * (i % 3) }));
         await new Promise(requestAnimationFrame); await new Promise((done) => setTimeout(done));
-        best = Math.min(best, performance.now() - t); } return best; })()""")
-        check(took < 60, f"{took:.0f} ms from a move of the mouse to its picture")
+        if (flame.state.hovered !== was) { best = Math.min(best, performance.now() - t); moves++; } } return moves > 5 ? best : 1e9; })()""")
+        check(took < 100, f"{took:.0f} ms from a move of the mouse to its picture")
         drawn = page.run("flame.state.drawn")
         check(500 < drawn < 20_000, f"{drawn} frames drawn")
 
