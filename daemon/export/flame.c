@@ -114,14 +114,23 @@ static bool close_stack(struct flame_graph *g, size_t first, uint64_t value, uin
 
 /* ---- a snapshot's stacks ---- */
 
-/* Where the trail was lost stands in the place of the root, so that it is not taken for one. */
-static bool add_truncated(struct flames *f, struct flame_graph *g, const char *reason)
+static bool add_mark(struct flames *f, struct flame_graph *g, const char *name)
 {
-	char name[128];
 	struct snapshot_frame frame = { .name = name, .kind = FRAME_UNKNOWN };
 
-	snprintf(name, sizeof(name), "[truncated: %s]", reason);
 	return add_ref(g, profiles__frame(f->pool, &frame));
+}
+
+/* Where the trail was lost stands in the place of the root, so that it is not taken for one. */
+static bool add_root(struct flames *f, struct flame_graph *g, const struct snapshot_stack *stack)
+{
+	char name[128];
+
+	if (stack->truncated) {
+		snprintf(name, sizeof(name), "[truncated: %s]", stack->truncated);
+		return add_mark(f, g, name);
+	}
+	return stack->depth || add_mark(f, g, "[no frames]");
 }
 
 static bool add_profile(struct flames *f, struct flame_graph *g, const struct snapshot_profiles *p,
@@ -131,7 +140,7 @@ static bool add_profile(struct flames *f, struct flame_graph *g, const struct sn
 		const struct snapshot_stack *stack = &profile->stacks.data[i];
 		size_t first = g->refs.cnt;
 
-		if (stack->truncated && !add_truncated(f, g, stack->truncated))
+		if (!add_root(f, g, stack))
 			return false;
 		for (uint32_t at = 0; at < stack->depth; at++) {
 			uint32_t ref = profile->refs.data[stack->first + at];

@@ -186,7 +186,7 @@ static void add_box(struct drawing *d, uint32_t depth, const char *label, const 
 	if (width > 3 * COLUMN) {
 		strbuf__addf(d->out, "<text x=\"%.2f\" y=\"%.0f\"%s>", x + 3, y + 13,
 			     d->f->ask.old ? " style=\"fill:#111\"" : "");
-		columns = (unsigned int)((width - 4) / COLUMN);
+		columns = (unsigned int)((fmin(width, WIDTH) - 4) / COLUMN);
 		add_fitting(d->out, shorten_path(label, columns), columns);
 		strbuf__adds(d->out, "</text>");
 	}

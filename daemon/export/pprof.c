@@ -183,6 +183,7 @@ static Pprof__Sample *new_sample(struct doc *d, const struct flame_stack *stack)
 	Pprof__Sample *s = alloc(d, sizeof(*s));
 	uint64_t *at = alloc(d, stack->depth * sizeof(*at));
 	int64_t *values = alloc(d, 2 * sizeof(*values));
+	uint64_t ns;
 
 	if (d->oom)
 		return NULL;
@@ -193,7 +194,8 @@ static Pprof__Sample *new_sample(struct doc *d, const struct flame_stack *stack)
 	s->location_id = at;
 	if (d->kind == FLAME_CPU) {
 		values[0] = clip(stack->value);
-		values[1] = clip(stack->value * period_ns(d));
+		values[1] = __builtin_mul_overflow(stack->value, period_ns(d), &ns) ? INT64_MAX
+										    : clip(ns);
 	} else if (d->pb.n_sample_type == 2) {
 		values[0] = clip(stack->count);
 		values[1] = clip(stack->value);

@@ -13,7 +13,7 @@ import xml.etree.ElementTree as xml
 import schema
 from checks import Skip, check, equal
 from cli import ROOT, SAVED, Directory
-from stacks import CPU, NAME_OF, OFF_CPU, PATHS, add_many, add_only_paths, add_stacks, names_of, profiles, totals
+from stacks import CPU, FRAMES, NAME_OF, OFF_CPU, PATHS, add_many, add_only_paths, add_stacks, names_of, profiles, totals
 
 
 def flame(change, *args, code=0):
@@ -73,6 +73,18 @@ def test_e13_names_that_other_formats_use_stay_apart():
     equal(read_folded((d / "out.folded").read_text()), wanted, "stacks")
     equal(speedscope_stacks(json.loads((d / "out.speedscope.json").read_text()), 0), wanted, "speedscope")
     xml.parse(d / "out.svg")
+
+
+def test_b3_stacks_that_are_not_whole_are_never_roots():
+    def change(doc):
+        add_stacks(doc)
+        doc["profiles"]["cpu"]["stacks"] += [
+            {"frames": [], "value": 4, "truncated": "no_rows"}, {"frames": [], "value": 2}, {"frames": [9], "value": 3, "truncated": "too_deep"}]
+    d = flame(change, "-o", "out.folded")
+    got = read_folded((d / "out.folded").read_text())
+    equal({k: v for k, v in got.items() if k not in cpu_stacks()},
+          {("[truncated: no_rows]",): (4,), ("[no frames]",): (2,), ("[truncated: too_deep]", FRAMES["share"][0]): (3,)}, "odd stacks")
+    equal(sum(v for v, in got.values()), sum(r[1] for r in CPU) + 9, "all samples")
 
 
 def test_kind_is_cpu_if_profiled_else_calls():
