@@ -92,6 +92,11 @@ def test_page_search():
         shades = page.run("""(() => { const c = document.getElementById('canvas').getContext('2d').getImageData(0, 0, 1280, 180).data;
         let n = 0; for (let i = 0; i < c.length; i += 4) n += c[i] === 213 && c[i + 1] === 53 && c[i + 2] === 155; return n; })()""")
         check(shades > 1280 * 18 * 0.5, f"{shades} pixels of the colour of matches")
+        widest = []
+        for _ in range(3):
+            page.key("Enter")
+            widest.append(page.run("[flame.state.selected.value, flame.state.selected.frame.n, flame.state.selected.width / flame.state.zoom.width >= 0.1]"))
+        equal(widest, [[v, FRAMES["digest"][0], True] for v in (410, 190, 120)], "from match to match")
         page.run("document.getElementById('search').value = ''")
         page.click("#search")
         page.type("/^demo_role::(share|job)::/")

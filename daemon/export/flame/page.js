@@ -304,6 +304,7 @@ function matcher(query) {
 // Marks what matches; the share of all that goes through a match, each stack once.
 function search() {
 	let found = null, covered = 0, hits = 0;
+	const outermost = [];
 	$('matched').classList.remove('bad');
 	try {
 		found = state.query ? matcher(state.query) : null;
@@ -316,12 +317,16 @@ function search() {
 		node.matched = !!found && node.parent !== null && (found.test(node.frame.n) || found.test(node.text));
 		if (node.matched) {
 			hits++;
-			covered += within ? 0 : node.value;
+			if (!within) {
+				covered += node.value;
+				outermost.push(node);
+			}
 		}
 		for (const c of node.children)
 			open.push([c, within || node.matched]);
 	}
-	state.match = found ? { hits, share: state.root.value ? covered / state.root.value : 0 } : null;
+	outermost.sort((a, b) => b.width - a.width);
+	state.match = found ? { outermost, at: -1 } : null;
 	if ($('matched').classList.contains('bad'))
 		$('matched').textContent = 'not a regular expression';
 	else
@@ -329,6 +334,22 @@ function search() {
 	if (state.table)
 		showTable();
 	redraw();
+}
+
+// To the next match, the widest first; it is brought into view.
+function nextMatch() {
+	const match = state.match;
+	if (!match || !match.outermost.length)
+		return;
+	match.at = (match.at + 1) % match.outermost.length;
+	const node = match.outermost[match.at], { zoom, root } = state;
+	let view = node.x >= zoom.x && node.x + node.width <= zoom.x + zoom.width && node.depth > zoom.depth ? zoom : root;
+	// as far in as it takes to see what it is called
+	if (node.width < 0.1 * view.width)
+		for (view = node; view.parent && node.width >= 0.1 * view.parent.width; )
+			view = view.parent;
+	zoomTo(view);
+	select(node);
 }
 
 // ---- table ----
@@ -530,6 +551,8 @@ function press(event) {
 	const onButton = event.target.matches('button, input[type="checkbox"]') && (event.key === 'Enter' || event.key === ' ');
 	if (event.ctrlKey || event.metaKey || event.altKey || onButton || !state.root || !Object.hasOwn(keys, event.key))
 		return;
+	if (event.target === $('search') && event.key === 'Enter')
+		return nextMatch();
 	if (typing && event.key !== 'Escape')
 		return;
 	if (typing)
