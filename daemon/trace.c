@@ -16,7 +16,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "attach/breaker.h"
 #include "attach/features.h"
 #include "attach/tracer.h"
 #include "base/clock.h"
@@ -387,7 +386,7 @@ static uint64_t seconds_or(double s, uint64_t otherwise_ns)
 
 static void start(struct run *r)
 {
-	uint64_t tick_ns = BREAKER_INTERVAL_NS;
+	uint64_t tick_ns = GOVERNOR_INTERVAL_NS;
 	struct itimerspec it = {};
 
 	r->draw_ns = seconds_or(r->opts->interval_s, DEFAULT_DRAW_NS);

@@ -35,7 +35,7 @@
 #define ROUNDS 9
 #define CALLS_PER_ROUND 16
 #define TWIN_CALLS 2048
-#define BATCH 0 /* the generations start anew afterwards */
+#define GEN 1
 
 /* clang-format off */
 __asm__(".pushsection .text\n"
@@ -196,13 +196,14 @@ static int measure(struct object *obj, bool uretprobes, rt_u64 pair_ns[], rt_u64
 
 	for (rt_u32 f = 0; f < OBJECT_CALIBRATION_FNS && !err; f++, cnt++) {
 		err = file_offset(fns[f].entry, &offsets[cnt]);
-		cookies[cnt] = RT_COOKIE(obj->fn_cnt + f, RT_SITE_ENTRY, 0, fns[f].entry_insn,
-					 BATCH, 1, 0);
+		cookies[cnt] = RT_COOKIE(obj->fn_cnt + f, RT_SITE_ENTRY, 0, fns[f].entry_insn, GEN,
+					 0);
+		obj->confs[obj->fn_cnt + f].state = RT_CONF(GEN, GEN, 0) | RT_CONF_TIMED;
 	}
 	for (rt_u32 f = 0; f < OBJECT_CALIBRATION_FNS && !err && !uretprobes; f++, cnt++) {
 		err = file_offset(fns[f].exit, &offsets[cnt]);
 		cookies[cnt] =
-			RT_COOKIE(obj->fn_cnt + f, RT_SITE_RET, 0, fns[f].exit_insn, BATCH, 1, 0);
+			RT_COOKIE(obj->fn_cnt + f, RT_SITE_RET, 0, fns[f].exit_insn, GEN, 0);
 	}
 	if (err)
 		return err;
@@ -233,7 +234,6 @@ static int measure(struct object *obj, bool uretprobes, rt_u64 pair_ns[], rt_u64
 	if (err)
 		goto out;
 	skel->bss->target_tgid = tgid;
-	skel->bss->batch_gen[BATCH] = 1;
 	skel->bss->gate = 1;
 	board->go = 1;
 	deadline = clock__mono_ns() + 2 * NS_PER_SEC;
@@ -254,7 +254,6 @@ out:
 	hands__put(to, link);
 	if (ret != link)
 		hands__put(to, ret);
-	skel->bss->batch_gen[BATCH] = 0;
 	skel->bss->target_tgid = 0;
 	munmap(board, sizeof(*board));
 	object__reset(obj);

@@ -19,7 +19,7 @@ static void wait_for(pid_t child)
 		;
 }
 
-static int create(const struct hands_request *req)
+int hands__create(const struct hands_request *req)
 {
 	LIBBPF_OPTS(bpf_link_create_opts, opts, .uprobe_multi.path = req->path,
 		    .uprobe_multi.offsets = req->offsets,
@@ -93,7 +93,7 @@ int hands__attach(const struct hands_request *req)
 	if (!child) {
 		setsid();
 		close(ends[0]);
-		result = create(req);
+		result = hands__create(req);
 		/* not sent, the link ends with this process, which nobody kills */
 		send_result(ends[1], result);
 		if (result >= 0)
@@ -158,14 +158,14 @@ static void close_side_by_side(const struct hands_pile *pile)
 		pthread_join(threads[--n], NULL);
 }
 
-void hands__close(struct hands_pile *pile)
+pid_t hands__close_begin(struct hands_pile *pile)
 {
 	int go[2], piped;
 	pid_t child;
 	char c;
 
 	if (!pile->cnt)
-		return;
+		return 0;
 	piped = pipe(go);
 	child = piped ? -1 : fork();
 	if (!child) {
@@ -183,7 +183,21 @@ void hands__close(struct hands_pile *pile)
 		close(go[0]);
 		close(go[1]);
 	}
-	if (child > 0)
-		wait_for(child);
 	vec__free(pile);
+	return child > 0 ? child : 0;
+}
+
+bool hands__close_done(pid_t closer, bool wait)
+{
+	if (closer <= 0)
+		return true;
+	if (!wait)
+		return waitpid(closer, NULL, WNOHANG) != 0;
+	wait_for(closer);
+	return true;
+}
+
+void hands__close(struct hands_pile *pile)
+{
+	hands__close_done(hands__close_begin(pile), true);
 }

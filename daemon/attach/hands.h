@@ -16,6 +16,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <sys/types.h>
 
 /* Links to close, as file descriptors. */
 struct hands_pile {
@@ -33,6 +34,8 @@ struct hands_request {
 	bool retprobe;
 };
 
+/* For a child that nobody kills: the new link's file descriptor, or -errno. */
+int hands__create(const struct hands_request *req);
 /* The new link's file descriptor, or -errno. */
 int hands__attach(const struct hands_request *req);
 
@@ -40,6 +43,12 @@ int hands__attach(const struct hands_request *req);
 void hands__put(struct hands_pile *pile, int link_fd);
 /* Takes over all of another. */
 void hands__move(struct hands_pile *to, struct hands_pile *from);
+/*
+ * The same without waiting: the child that closes, to be asked for; 0: there was nothing to do, or
+ * it is done.
+ */
+pid_t hands__close_begin(struct hands_pile *pile);
+bool hands__close_done(pid_t closer, bool wait);
 /* Closes them all and leaves the pile empty; back when the breakpoints are gone. */
 void hands__close(struct hands_pile *pile);
 

@@ -9,6 +9,7 @@
 
 #include <stddef.h>
 
+#include "attach/links.h"
 #include "plan/plan.h"
 #include "target/process.h"
 
@@ -19,8 +20,8 @@ struct verify_result {
 	rt_u32 first_fn; /* function of the first disarmed site */
 };
 
-/* Looks at the sites of functions with skip[fn] false. -errno when memory cannot be read. */
-int verify__sites(const struct target *t, const struct plan *plan, const bool *skip,
+/* Looks at the sites that the links have armed. -errno when memory cannot be read. */
+int verify__sites(const struct target *t, const struct plan *plan, const struct links *links,
 		  struct verify_result *out);
 
 #endif
