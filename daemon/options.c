@@ -25,6 +25,7 @@ enum {
 	KEY_EXE,
 	KEY_NAME,
 	KEY_EMPTY_PROGRAMS,
+	KEY_REARM_ALWAYS,
 	KEY_SORT,
 	KEY_LIMIT,
 	KEY_WIDTH,
@@ -107,6 +108,7 @@ static const struct argp_option table[] = {
 	  "What probes may cost, of one CPU (default 2): beyond it the dearest are taken away", 3 },
 	{ "raw", KEY_RAW, NULL, 0, "Do not take the price of inner probes off durations", 3 },
 	{ "empty-programs", KEY_EMPTY_PROGRAMS, NULL, OPTION_HIDDEN, NULL, 3 },
+	{ "rearm-always", KEY_REARM_ALWAYS, NULL, OPTION_HIDDEN, NULL, 3 },
 	{ "verbose", 'v', NULL, 0, "Say more", 4 },
 	{ NULL, 0, NULL, 0, NULL, 0 },
 };
@@ -353,6 +355,9 @@ static error_t parse_one(int key, char *arg, struct argp_state *state)
 		break;
 	case KEY_EMPTY_PROGRAMS:
 		o->empty_programs = true;
+		break;
+	case KEY_REARM_ALWAYS:
+		o->rearm_always = true;
 		break;
 	case KEY_SORT:
 		parse_sort(state, arg, o);

@@ -56,6 +56,7 @@ struct options {
 	unsigned int limit; /* rows per table; 0: all */
 	unsigned int width; /* columns; 0: the terminal's */
 	bool no_functions, raw, verbose;
+	bool rearm_always;   /* all links are replaced at each tick, for tests */
 	bool empty_programs; /* the floor of the benchmarks: probes that do nothing */
 };
 

@@ -176,7 +176,10 @@ static int open_default_output(struct run *r)
 static int attach(struct run *r)
 {
 	const struct options *o = r->opts;
-	struct tracer_opts to = { .raw = o->raw, .empty = o->empty_programs, .budget = o->budget };
+	struct tracer_opts to = { .raw = o->raw,
+				  .empty = o->empty_programs,
+				  .rearm_always = o->rearm_always,
+				  .budget = o->budget };
 	struct collector_opts co = {
 		.version = VERSION,
 		.kernel = r->features.kernel,

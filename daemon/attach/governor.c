@@ -24,22 +24,22 @@
 #define CANARY_NS (8 * NS_PER_MS)
 #define CANARY_POLL_US 1000
 
-#define SHED_AT 0.80 /* of the budget: steps down */
-#define KEEP 0.60    /* after steps down */
-#define RAISE_TO 0.45 /* after steps up */
+#define SHED_AT 0.85 /* of the budget: steps down */
+#define KEEP 0.75    /* after steps down */
+#define RAISE_TO 0.50 /* after steps up */
 #define FAR_ABOVE 5.0 /* of the budget: one look is enough */
-#define ENTRIES_MAX 0.30 /* of the budget, for the entries of one function */
+#define ENTRIES_MAX 0.50 /* of the budget, for the entries of one function */
 #define WINDOW_MIN 0.10 /* of the budget, for windows */
 #define WINDOW_MAX 0.90 /* of the budget, windows and lasting probes together */
 #define SLOWED 0.10 /* of a CPU */
 
 #define TIMING_NS (20 * NS_PER_MS)
-#define DRAIN_NS (20 * NS_PER_MS)
+#define DRAIN_NS (40 * NS_PER_MS)
 #define TIMING_GAP_NS (150 * NS_PER_MS)
 #define TIMING_GAP_MAX_NS (10 * NS_PER_SEC)
 #define COUNTING_NS (2 * NS_PER_MS)
 #define COUNTING_GAP_NS (500 * NS_PER_MS)
-#define COUNTING_SHARE 0.5 /* of what windows may cost */
+#define COUNTING_SHARE 0.5 /* of what windows may cost, when there are both kinds */
 
 #define CALM_NS (3 * NS_PER_SEC)
 #define CALM_MAX_NS (60 * NS_PER_SEC)
@@ -47,7 +47,7 @@
 
 struct governed {
 	rt_u8 mode; /* enum governor_mode */
-	bool slowed, lifted;
+	bool slowed, lifted, was_off;
 	rt_u32 calm_looks; /* off: counting windows in a row that were affordable */
 	uint64_t entries, exits_ns; /* at the last look: calls, cost of the exits */
 	double rate; /* calls per second, smoothed */
@@ -250,6 +250,7 @@ static void end_phase(struct governor *g, rt_u32 fn, uint64_t now_ns)
 	case GOVERNOR_OFF:
 		f->off_estimate += off_beyond(f, took_ns);
 		f->lower_bound |= f->slowed;
+		f->was_off = true;
 		f->counted_ns += f->off_seen_ns;
 		f->off_calls = f->off_seen_ns = 0;
 		break;
@@ -269,6 +270,7 @@ void governor__row(const struct governor *g, rt_u32 fn, uint64_t now_ns, struct 
 	*out = (struct governor_row){
 		.mode = f.mode,
 		.always_exact = f.mode == GOVERNOR_EXACT && since_ns == g->start_ns,
+		.always_counted = !f.was_off && f.mode != GOVERNOR_OFF,
 		.timed_ns = f.timed_ns + (f.mode == GOVERNOR_EXACT ? took_ns : 0),
 		.counted_ns = f.counted_ns + (f.mode == GOVERNOR_OFF ? f.off_seen_ns : took_ns),
 		.sampled_calls = f.sampled_calls +
@@ -383,7 +385,7 @@ static enum governor_mode step_up(const struct governor *g, rt_u32 fn, double sp
 {
 	const struct governed *f = &g->fns[fn];
 
-	if (f->mode == GOVERNOR_OFF && (f->calm_looks < 2 || f->slowed))
+	if (f->mode == GOVERNOR_OFF && f->calm_looks < 2)
 		return GOVERNOR_OFF;
 	if (full_cost(g, fn) - lasting_cost(g, fn) <= spare)
 		return GOVERNOR_EXACT;
@@ -524,18 +526,21 @@ static void book_counting(struct governor *g, rt_u32 fn, size_t i, uint64_t open
 	f->off_seen_ns += open_ns;
 	f->rate = rate > f->rate || f->calm_looks ? rate : (f->rate + rate) / 2;
 	f->slowed |= rate * (double)entry_ns(g, fn) / 1e9 > SLOWED;
-	if (entries_cost(g, fn) <= ENTRIES_MAX * g->budget / 2) {
+	if (entries_cost(g, fn) <= ENTRIES_MAX * g->budget / 2)
 		f->calm_looks++;
-		f->slowed = false;
-	} else {
+	else
 		f->calm_looks = 0;
-	}
 }
 
 /* How long to wait after a window of that price. */
-static uint64_t gap_after(struct governor *g, uint64_t spent_ns, double share, uint64_t least_ns)
+static uint64_t gap_after(struct governor *g, uint64_t spent_ns, enum governor_mode other,
+			  uint64_t least_ns)
 {
-	double spare = WINDOW_MAX * g->budget - g->lasting, gap_ns;
+	double spare = WINDOW_MAX * g->budget - g->lasting, gap_ns, share = 1;
+
+	for (rt_u32 fn = 0; fn < g->plan->fn_cnt; fn++)
+		if (g->fns[fn].mode == other)
+			share = COUNTING_SHARE;
 
 	if (spare < WINDOW_MIN * g->budget)
 		spare = WINDOW_MIN * g->budget;
@@ -577,12 +582,12 @@ static void end_window(struct governor *g, const struct window_result *res, uint
 			book_counting(g, fns[i], i, res->open_ns);
 	}
 	if (timing) {
-		gap_ns = gap_after(g, spent_ns, 1 - COUNTING_SHARE, TIMING_GAP_NS);
+		gap_ns = gap_after(g, spent_ns, GOVERNOR_OFF, TIMING_GAP_NS);
 		if (gap_ns > TIMING_GAP_MAX_NS)
 			thin_out(g, now_ns);
 		g->next_timing_ns = now_ns + gap_ns;
 	} else {
-		gap_ns = gap_after(g, spent_ns, COUNTING_SHARE, COUNTING_GAP_NS);
+		gap_ns = gap_after(g, spent_ns, GOVERNOR_SAMPLED, COUNTING_GAP_NS);
 		g->next_counting_ns = now_ns + gap_ns;
 	}
 	forget_window(g);

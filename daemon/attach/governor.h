@@ -44,6 +44,7 @@ struct governor_step {
 struct governor_row {
 	enum governor_mode mode; /* now */
 	bool always_exact;	 /* the rest says nothing new then */
+	bool always_counted;	 /* it was never off */
 	uint64_t timed_ns;	 /* of the time: begun calls were timed */
 	uint64_t counted_ns;	 /* of the time: calls were counted */
 	uint64_t sampled_calls;	 /* counted while the function was sampled */

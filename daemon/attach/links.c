@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "base/vec.h"
 #include "functions.skel.h"
 
 /* Functions go into this many batches, and one more for each further file they are in. */
@@ -39,6 +40,7 @@ struct links {
 	rt_u8 *mode;	    /* [fn] enum links_mode */
 	rt_u8 *epoch;	    /* [fn] */
 	bool *gaps, *refused;
+	VEC(pid_t) closers; /* of links that were replaced before anything counted */
 	/* scratch for one attach call */
 	unsigned long *offsets;
 	unsigned long long *cookies;
@@ -248,8 +250,14 @@ static void tidy(struct links *l, struct batch *b, bool wait)
 
 void links__tidy(struct links *l, bool wait)
 {
+	size_t left = 0;
+
 	for (size_t b = 0; b < l->batch_cnt; b++)
 		tidy(l, &l->batches[b], wait);
+	for (size_t i = 0; i < l->closers.cnt; i++)
+		if (!hands__close_done(l->closers.data[i], wait))
+			l->closers.data[left++] = l->closers.data[i];
+	l->closers.cnt = left;
 }
 
 bool links__settled(const struct links *l)
@@ -269,10 +277,22 @@ static size_t refused_cnt(const struct links *l, const struct batch *b)
 	return n;
 }
 
+/* Nothing is counted: the old links' events are told by their generation, nobody need wait. */
+static void leave_closing(struct links *l, struct batch *b)
+{
+	pid_t *slot = b->closer ? vec__push(&l->closers) : NULL;
+
+	if (!slot)
+		return;
+	*slot = b->closer;
+	b->closer = 0;
+}
+
 /* New links on the dirty sides, then the switch, then the old ones go. */
 static int renew(struct links *l, struct batch *b, bool dirty[SIDES])
 {
 	struct hands_pile links[SIDES] = {}, old = {};
+	bool counting = l->obj->skel->bss->gate;
 	size_t refused = refused_cnt(l, b);
 	int err = 0;
 
@@ -294,12 +314,14 @@ static int renew(struct links *l, struct batch *b, bool dirty[SIDES])
 		if (!dirty[side])
 			continue;
 		b->gen[side] = RT_GEN_NEXT(b->gen[side]);
-		b->replaced[side] = b->links[side].cnt > 0;
+		b->replaced[side] = counting && b->links[side].cnt > 0;
 		hands__move(&old, &b->links[side]);
 		b->links[side] = links[side];
 	}
 	publish(l, b);
 	b->closer = hands__close_begin(&old);
+	if (!counting)
+		leave_closing(l, b);
 	if (!b->closer) {
 		b->replaced[ENTRIES] = b->replaced[EXITS] = false;
 		publish(l, b);
@@ -440,6 +462,8 @@ void links__free(struct links *l, struct hands_pile *to)
 {
 	if (!l)
 		return;
+	links__tidy(l, true);
+	vec__free(&l->closers);
 	hands__move(to, &l->catches);
 	for (size_t b = 0; b < l->batch_cnt; b++) {
 		hands__close_done(l->batches[b].closer, true);

@@ -28,6 +28,7 @@ struct tracer {
 	struct governor *governor;
 	const char **paths; /* that open the files, by object of the plan */
 	size_t disarmed;
+	bool rearm_always;
 	uint64_t next_verify_ns;
 };
 
@@ -176,6 +177,7 @@ int tracer__new(const struct plan *plan, const struct target *target,
 		return -ENOMEM;
 	t->plan = plan;
 	t->target = target;
+	t->rearm_always = opts->rearm_always;
 	err = set_up(t, opts, reason);
 	if (err) {
 		tracer__free(t);
@@ -194,6 +196,14 @@ void tracer__start(struct tracer *t)
 	t->obj.skel->bss->gate = 1;
 }
 
+static void rearm(struct tracer *t)
+{
+	int err = links__rearm(t->links);
+
+	if (err)
+		log_error("attach: failed to arm the probes again: %s", strerror(-err));
+}
+
 static void verify_again(struct tracer *t)
 {
 	struct verify_result res;
@@ -206,9 +216,7 @@ static void verify_again(struct tracer *t)
 		 "again",
 		 res.disarmed, t->plan->fns[res.first_fn].name);
 	t->disarmed += res.disarmed;
-	err = links__rearm(t->links);
-	if (err)
-		log_error("attach: failed to arm the probes again: %s", strerror(-err));
+	rearm(t);
 }
 
 void tracer__tick(struct tracer *t, uint64_t now_ns)
@@ -216,6 +224,8 @@ void tracer__tick(struct tracer *t, uint64_t now_ns)
 	if (!t->obj.skel->bss->gate)
 		return;
 	governor__tick(t->governor, now_ns);
+	if (t->rearm_always && governor__idle(t->governor))
+		rearm(t);
 	if (now_ns >= t->next_verify_ns && governor__idle(t->governor) &&
 	    target__alive(t->target)) {
 		verify_again(t);

@@ -54,9 +54,9 @@ static void fill_intervals(const struct clusters *c, const struct snapshot_fn *f
 	}
 }
 
-static const char *count_kind(const struct governor_row *row, const struct snapshot_fn *fn)
+static const char *count_kind(const struct governor_row *row)
 {
-	if (row->counted_ns >= fn->observed_ns)
+	if (row->always_counted)
 		return "exact";
 	return row->lower_bound ? "lower-bound" : "estimated";
 }
@@ -70,7 +70,7 @@ int sampled__fill(const struct governor_row *row, struct snapshot_fn *fn)
 		return -ENOMEM;
 	fn->sampled = out;
 	out->mode = governor_mode_names[row->mode];
-	out->count = count_kind(row, fn);
+	out->count = count_kind(row);
 	out->counted_ns = row->counted_ns;
 	out->calls_estimated = row->estimated_calls > (double)fn->calls ?
 				       (uint64_t)row->estimated_calls :
