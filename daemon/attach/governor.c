@@ -28,7 +28,7 @@
 #define KEEP 0.75    /* after steps down */
 #define RAISE_TO 0.50 /* after steps up */
 #define FAR_ABOVE 5.0 /* of the budget: one look is enough */
-#define ENTRIES_MAX 0.50 /* of the budget, for the entries of one function */
+#define ENTRIES_MAX 0.60 /* of the budget, for the entries of one function */
 #define WINDOW_MIN 0.10 /* of the budget, for windows */
 #define WINDOW_MAX 0.90 /* of the budget, windows and lasting probes together */
 #define SLOWED 0.10 /* of a CPU */
@@ -40,6 +40,11 @@
 #define COUNTING_NS (2 * NS_PER_MS)
 #define COUNTING_GAP_NS (500 * NS_PER_MS)
 #define COUNTING_SHARE 0.5 /* of what windows may cost, when there are both kinds */
+
+#define WINDOW_FNS 64u /* the longer attaching takes, the longer others are trapped */
+#define LITTLE 0.05    /* of the budget: steps up even near the limit */
+#define KNEES 2.0     /* slowed by so much */
+#define LOGGED_STEPS 8u /* at one time */
 
 #define CALM_NS (3 * NS_PER_SEC)
 #define CALM_MAX_NS (60 * NS_PER_SEC)
@@ -72,7 +77,8 @@ struct governor {
 	uint64_t start_ns, last_ns;
 	double lasting; /* cost of the probes that stay, of a CPU, smoothed */
 	unsigned int over;
-	size_t not_exact;
+	size_t not_exact, unlogged;
+	rt_u32 cursor[GOVERNOR_OFF + 1]; /* of windows: who is next */
 	VEC(struct governor_step) steps;
 	bool stopped;
 	/* the open window */
@@ -299,9 +305,17 @@ static void note_step(struct governor *g, rt_u32 fn, enum governor_mode to)
 
 	if (slot)
 		*slot = step;
-	log_info("budget: '%s' %s -> %s (%.0f calls/s, timing each costs %.3g %% of a CPU)",
-		 g->plan->fns[fn].name, governor_mode_names[step.from], governor_mode_names[to], step.calls_per_s,
-		 step.cost_ratio * 100);
+	if (g->unlogged++ < LOGGED_STEPS)
+		log_info("budget: '%s' %s -> %s (%.0f calls/s, timing each costs %.3g %% of a CPU)",
+			 g->plan->fns[fn].name, governor_mode_names[step.from],
+			 governor_mode_names[to], step.calls_per_s, step.cost_ratio * 100);
+}
+
+static void end_log(struct governor *g)
+{
+	if (g->unlogged > LOGGED_STEPS)
+		log_info("budget: and %zu more functions", g->unlogged - LOGGED_STEPS);
+	g->unlogged = 0;
 }
 
 static void step_to(struct governor *g, rt_u32 fn, enum governor_mode to, uint64_t now_ns)
@@ -326,6 +340,7 @@ static void apply(struct governor *g)
 {
 	int err = links__set(g->links, 0, (rt_u32)g->plan->fn_cnt, g->modes);
 
+	end_log(g);
 	if (err)
 		log_error("attach: failed to change probes: %s", strerror(-err));
 	/* a look across the change would mix both */
@@ -340,13 +355,22 @@ static void apply(struct governor *g)
 	g->over = 0;
 }
 
-/* Where a function that is too dear as it is goes. */
-static enum governor_mode step_down(const struct governor *g, rt_u32 fn)
+/* Where a function that is too dear as it is goes; slowed: how many more calls it wants to do. */
+static enum governor_mode step_down(const struct governor *g, rt_u32 fn, double slowed)
 {
-	if (g->fns[fn].mode == GOVERNOR_EXACT &&
-	    entries_cost(g, fn) <= ENTRIES_MAX * g->budget)
+	/* with the target on its knees there is no time for half measures */
+	if (g->fns[fn].mode == GOVERNOR_EXACT && slowed < KNEES &&
+	    entries_cost(g, fn) * slowed <= ENTRIES_MAX * g->budget)
 		return GOVERNOR_SAMPLED;
 	return GOVERNOR_OFF;
+}
+
+/* By how much the target would go faster without what the probes take from it, at least. */
+static double slowed_by(double spent)
+{
+	double part = spent / (double)sysconf(_SC_NPROCESSORS_ONLN);
+
+	return part < 0.05 ? 1 : 1 / (1 - (part < 0.9 ? part : 0.9));
 }
 
 static int dearest_first(const void *a, const void *b, void *arg)
@@ -366,53 +390,58 @@ static void order_by_cost(struct governor *g)
 
 static void shed(struct governor *g, double lasting, uint64_t now_ns)
 {
+	double slowed = slowed_by(lasting);
+
 	order_by_cost(g);
-	for (size_t i = 0; i < g->plan->fn_cnt && lasting > KEEP * g->budget; i++) {
+	for (size_t i = 0; i < g->plan->fn_cnt && lasting * slowed > KEEP * g->budget; i++) {
 		rt_u32 fn = g->order[i];
 
 		if (g->fns[fn].mode == GOVERNOR_OFF)
 			continue;
 		lasting -= lasting_cost(g, fn);
-		step_to(g, fn, step_down(g, fn), now_ns);
+		step_to(g, fn, step_down(g, fn, slowed), now_ns);
 		lasting += lasting_cost(g, fn);
 	}
 	g->lasting = lasting;
 	apply(g);
 }
 
-/* Where a function that has been calm may go at what cost. */
-static enum governor_mode step_up(const struct governor *g, rt_u32 fn, double spare)
+/* Whether that much more lasting cost is well within the budget. */
+static bool fits(const struct governor *g, double more)
+{
+	return g->lasting + more <= (more <= LITTLE * g->budget ? KEEP : RAISE_TO) * g->budget;
+}
+
+/* Where a function that has been calm may go. */
+static enum governor_mode step_up(const struct governor *g, rt_u32 fn)
 {
 	const struct governed *f = &g->fns[fn];
 
 	if (f->mode == GOVERNOR_OFF && f->calm_looks < 2)
 		return GOVERNOR_OFF;
-	if (full_cost(g, fn) - lasting_cost(g, fn) <= spare)
+	if (fits(g, full_cost(g, fn) - lasting_cost(g, fn)))
 		return GOVERNOR_EXACT;
-	if (f->mode == GOVERNOR_OFF && entries_cost(g, fn) <= spare &&
-	    entries_cost(g, fn) <= ENTRIES_MAX * g->budget / 2)
+	if (f->mode == GOVERNOR_OFF && fits(g, entries_cost(g, fn)))
 		return GOVERNOR_SAMPLED;
 	return (enum governor_mode)f->mode;
 }
 
 static void lift(struct governor *g, uint64_t now_ns)
 {
-	double spare = RAISE_TO * g->budget - g->lasting;
 	bool any = false;
 
-	for (rt_u32 fn = 0; fn < g->plan->fn_cnt && spare > 0; fn++) {
+	for (rt_u32 fn = 0; fn < g->plan->fn_cnt; fn++) {
 		struct governed *f = &g->fns[fn];
 		enum governor_mode to;
 		double was;
 
 		if (f->mode == GOVERNOR_EXACT || now_ns - f->since_ns < f->wait_ns)
 			continue;
-		to = step_up(g, fn, spare);
+		to = step_up(g, fn);
 		if (to == f->mode)
 			continue;
 		was = lasting_cost(g, fn);
 		step_to(g, fn, to, now_ns);
-		spare -= lasting_cost(g, fn) - was;
 		g->lasting += lasting_cost(g, fn) - was;
 		any = true;
 	}
@@ -465,7 +494,7 @@ static void look(struct governor *g, uint64_t now_ns)
 		g->over = 0;
 	else if (++g->over >= 2 || spent > FAR_ABOVE * g->budget)
 		return shed(g, spent, now_ns);
-	if (g->not_exact && g->lasting < RAISE_TO * g->budget)
+	if (g->not_exact && g->lasting < KEEP * g->budget)
 		lift(g, now_ns);
 }
 
@@ -571,6 +600,7 @@ static void end_window(struct governor *g, const struct window_result *res, uint
 {
 	bool timing = window__timing(g->window);
 	uint64_t spent_ns = spent_in_window(g), gap_ns;
+	double unseen = res->open_ns ? (double)res->armed_ns / (double)res->open_ns : 1;
 	const rt_u32 *fns;
 	size_t cnt;
 
@@ -581,6 +611,8 @@ static void end_window(struct governor *g, const struct window_result *res, uint
 		else
 			book_counting(g, fns[i], i, res->open_ns);
 	}
+	/* the hits while links come and go cost as much, and nobody counts them */
+	spent_ns = (uint64_t)((double)spent_ns * (unseen > 1 ? unseen : 1));
 	if (timing) {
 		gap_ns = gap_after(g, spent_ns, GOVERNOR_OFF, TIMING_GAP_NS);
 		if (gap_ns > TIMING_GAP_MAX_NS)
@@ -603,13 +635,18 @@ static void open_window(struct governor *g, enum governor_mode mode)
 		.open_ns = mode == GOVERNOR_SAMPLED ? TIMING_NS : COUNTING_NS,
 		.drain_ns = DRAIN_NS,
 	};
+	rt_u32 cnt = (rt_u32)g->plan->fn_cnt;
 	int err;
 
-	for (rt_u32 fn = 0; fn < g->plan->fn_cnt; fn++)
+	for (rt_u32 i = 0; i < cnt && spec.cnt < WINDOW_FNS; i++) {
+		rt_u32 fn = (g->cursor[mode] + i) % cnt;
+
 		if (g->fns[fn].mode == mode && !links__refused(g->links, fn))
 			g->order[spec.cnt++] = fn;
+	}
 	if (!spec.cnt)
 		return;
+	g->cursor[mode] = (g->order[spec.cnt - 1] + 1) % cnt;
 	g->before = calloc(spec.cnt, sizeof(*g->before));
 	g->before_counts = calloc(spec.timing ? spec.cnt * RT_HIST_BUCKETS : 1, sizeof(uint64_t));
 	if (!g->before || !g->before_counts)
@@ -691,7 +728,7 @@ static int canary(struct governor *g, rt_u32 first, rt_u32 end)
 		enum governor_mode to = GOVERNOR_EXACT;
 
 		if (is_hot(g, fn)) {
-			to = step_down(g, fn);
+			to = step_down(g, fn, 1);
 			note_step(g, fn, to);
 			g->not_exact++;
 		}
@@ -719,6 +756,7 @@ int governor__arm(struct governor *g)
 		if (err)
 			return err;
 	}
+	end_log(g);
 	if (g->budget < 0)
 		return 0;
 	object__synchronize();

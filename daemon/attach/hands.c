@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -28,6 +29,12 @@ int hands__create(const struct hands_request *req)
 		    .uprobe_multi.flags = req->retprobe ? BPF_F_UPROBE_MULTI_RETURN : 0);
 
 	return bpf_link_create(req->prog_fd, 0, BPF_TRACE_UPROBE_MULTI, &opts);
+}
+
+/* Until the links are there, or gone, the target pays for what nobody counts. */
+static void hurry(void)
+{
+	setpriority(PRIO_PROCESS, 0, -10);
 }
 
 /* ---- a file descriptor, or an error, through a socket ---- */
@@ -92,6 +99,7 @@ int hands__attach(const struct hands_request *req)
 	}
 	if (!child) {
 		setsid();
+		hurry();
 		close(ends[0]);
 		result = hands__create(req);
 		/* not sent, the link ends with this process, which nobody kills */
@@ -170,6 +178,7 @@ pid_t hands__close_begin(struct hands_pile *pile)
 	child = piped ? -1 : fork();
 	if (!child) {
 		setsid();
+		hurry();
 		close(go[1]);
 		/* our copies keep the links until the parent has let go of its own */
 		while (read(go[0], &c, 1) < 0 && errno == EINTR)
