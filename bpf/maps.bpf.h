@@ -80,7 +80,7 @@ const volatile rt_u64 hist_bounds[16] = RT_HIST_BOUNDS;
 
 /* Written by the daemon while the programs run. */
 volatile rt_u32 target_tgid;
-volatile rt_u32 gate;	   /* 1: count */
+volatile rt_u32 gate;	  /* 1: count */
 volatile rt_u8 catch_gen; /* the live generation of the catch sites */
 volatile struct rt_prices prices;
 

@@ -196,14 +196,13 @@ static int measure(struct object *obj, bool uretprobes, rt_u64 pair_ns[], rt_u64
 
 	for (rt_u32 f = 0; f < OBJECT_CALIBRATION_FNS && !err; f++, cnt++) {
 		err = file_offset(fns[f].entry, &offsets[cnt]);
-		cookies[cnt] = RT_COOKIE(obj->fn_cnt + f, RT_SITE_ENTRY, 0, fns[f].entry_insn, GEN,
-					 0);
+		cookies[cnt] =
+			RT_COOKIE(obj->fn_cnt + f, RT_SITE_ENTRY, 0, fns[f].entry_insn, GEN, 0);
 		obj->confs[obj->fn_cnt + f].state = RT_CONF(GEN, GEN, 0) | RT_CONF_TIMED;
 	}
 	for (rt_u32 f = 0; f < OBJECT_CALIBRATION_FNS && !err && !uretprobes; f++, cnt++) {
 		err = file_offset(fns[f].exit, &offsets[cnt]);
-		cookies[cnt] =
-			RT_COOKIE(obj->fn_cnt + f, RT_SITE_RET, 0, fns[f].exit_insn, GEN, 0);
+		cookies[cnt] = RT_COOKIE(obj->fn_cnt + f, RT_SITE_RET, 0, fns[f].exit_insn, GEN, 0);
 	}
 	if (err)
 		return err;

@@ -24,14 +24,14 @@
 #define CANARY_NS (8 * NS_PER_MS)
 #define CANARY_POLL_US 1000
 
-#define SHED_AT 0.85 /* of the budget: steps down */
-#define KEEP 0.75    /* after steps down */
-#define RAISE_TO 0.50 /* after steps up */
-#define FAR_ABOVE 5.0 /* of the budget: one look is enough */
+#define SHED_AT 0.85	 /* of the budget: steps down */
+#define KEEP 0.75	 /* after steps down */
+#define RAISE_TO 0.50	 /* after steps up */
+#define FAR_ABOVE 5.0	 /* of the budget: one look is enough */
 #define ENTRIES_MAX 0.60 /* of the budget, for the entries of one function */
-#define WINDOW_MIN 0.10 /* of the budget, for windows */
-#define WINDOW_MAX 0.90 /* of the budget, windows and lasting probes together */
-#define SLOWED 0.10 /* of a CPU */
+#define WINDOW_MIN 0.10	 /* of the budget, for windows */
+#define WINDOW_MAX 0.90	 /* of the budget, windows and lasting probes together */
+#define SLOWED 0.10	 /* of a CPU */
 
 #define TIMING_NS (20 * NS_PER_MS)
 #define DRAIN_NS (40 * NS_PER_MS)
@@ -41,9 +41,9 @@
 #define COUNTING_GAP_NS (500 * NS_PER_MS)
 #define COUNTING_SHARE 0.5 /* of what windows may cost, when there are both kinds */
 
-#define WINDOW_FNS 64u /* the longer attaching takes, the longer others are trapped */
-#define LITTLE 0.05    /* of the budget: steps up even near the limit */
-#define KNEES 2.0     /* slowed by so much */
+#define WINDOW_FNS 64u	/* the longer attaching takes, the longer others are trapped */
+#define LITTLE 0.05	/* of the budget: steps up even near the limit */
+#define KNEES 2.0	/* slowed by so much */
 #define LOGGED_STEPS 8u /* at one time */
 
 #define CALM_NS (3 * NS_PER_SEC)
@@ -53,10 +53,10 @@
 struct governed {
 	rt_u8 mode; /* enum governor_mode */
 	bool slowed, lifted, was_off;
-	rt_u32 calm_looks; /* off: counting windows in a row that were affordable */
+	rt_u32 calm_looks;	    /* off: counting windows in a row that were affordable */
 	uint64_t entries, exits_ns; /* at the last look: calls, cost of the exits */
-	double rate; /* calls per second, smoothed */
-	double exit_ns; /* what the exits of a call cost */
+	double rate;		    /* calls per second, smoothed */
+	double exit_ns;		    /* what the exits of a call cost */
 	uint64_t since_ns, wait_ns; /* in this mode since; before it may go up */
 	/* past phases */
 	uint64_t exact_ns, counted_ns, timed_ns, off_ns, off_seen_ns;
@@ -279,8 +279,8 @@ void governor__row(const struct governor *g, rt_u32 fn, uint64_t now_ns, struct 
 		.always_counted = !f.was_off && f.mode != GOVERNOR_OFF,
 		.timed_ns = f.timed_ns + (f.mode == GOVERNOR_EXACT ? took_ns : 0),
 		.counted_ns = f.counted_ns + (f.mode == GOVERNOR_OFF ? f.off_seen_ns : took_ns),
-		.sampled_calls = f.sampled_calls +
-				 (f.mode == GOVERNOR_SAMPLED ? calls - f.phase_calls : 0),
+		.sampled_calls =
+			f.sampled_calls + (f.mode == GOVERNOR_SAMPLED ? calls - f.phase_calls : 0),
 		.estimated_calls = (double)calls + f.off_estimate +
 				   (f.mode == GOVERNOR_OFF ? off_beyond(&f, took_ns) : 0),
 		.lower_bound = f.lower_bound || (f.mode == GOVERNOR_OFF && f.slowed),
@@ -510,9 +510,9 @@ static uint64_t spent_in_window(struct governor *g)
 	for (size_t i = 0; i < cnt; i++) {
 		const struct rt_fn_stats *was = &g->before[i];
 		uint64_t now_ns = governor__cost_ns(g->obj, g->plan, fns[i], &hits);
-		uint64_t was_ns = exits_cost_ns(g->obj, g->plan, was->returned + was->misses,
-						was->stepped) +
-				  (was->calls + was->unsampled) * entry_ns(g, fns[i]);
+		uint64_t was_ns =
+			exits_cost_ns(g->obj, g->plan, was->returned + was->misses, was->stepped) +
+			(was->calls + was->unsampled) * entry_ns(g, fns[i]);
 
 		spent_ns += now_ns - was_ns;
 		/* entries of sampled functions are no part of the window's price */
@@ -654,7 +654,8 @@ static void open_window(struct governor *g, enum governor_mode mode)
 	for (size_t i = 0; i < spec.cnt; i++) {
 		object__fn_stats(g->obj, spec.fns[i], &g->before[i]);
 		if (spec.timing)
-			object__fn_hist(g->obj, spec.fns[i], &g->before_counts[i * RT_HIST_BUCKETS]);
+			object__fn_hist(g->obj, spec.fns[i],
+					&g->before_counts[i * RT_HIST_BUCKETS]);
 	}
 	err = window__open(g->links, g->obj, &spec, &g->window);
 	if (err) {

@@ -159,8 +159,7 @@ static int attach_catches_of(struct links *l, rt_u32 object, rt_u8 gen, struct h
 		if (s->object != object)
 			continue;
 		l->offsets[req.cnt] = s->offset;
-		l->cookies[req.cnt++] =
-			RT_COOKIE(0, RT_SITE_CATCH, 0, s->insn, gen, s->sp_words);
+		l->cookies[req.cnt++] = RT_COOKIE(0, RT_SITE_CATCH, 0, s->insn, gen, s->sp_words);
 	}
 	if (!req.cnt || l->programs != LINKS_SITES)
 		return 0;
@@ -212,8 +211,8 @@ rt_u32 links__state(const struct links *l, rt_u32 fn)
 {
 	const struct batch *b = batch_of(l, fn);
 	bool entries = wanted(l, fn, ENTRIES), exits = wanted(l, fn, EXITS);
-	rt_u32 state = RT_CONF(entries ? b->gen[ENTRIES] : 0, exits ? b->gen[EXITS] : 0,
-			       l->epoch[fn]);
+	rt_u32 state =
+		RT_CONF(entries ? b->gen[ENTRIES] : 0, exits ? b->gen[EXITS] : 0, l->epoch[fn]);
 
 	if (exits)
 		state |= RT_CONF_TIMED;
@@ -537,9 +536,9 @@ int links__requests(const struct links *l, const rt_u32 *fns, size_t cnt, bool e
 		req.cookies = r.cookies + n;
 		for (size_t i = 0; i < cnt; i++)
 			if (l->plan->fns[fns[i]].object == object)
-				req.cnt += add_sites(l, fns[i], side, RT_GEN_WINDOW,
-						     r.offsets + n + req.cnt,
-						     r.cookies + n + req.cnt);
+				req.cnt +=
+					add_sites(l, fns[i], side, RT_GEN_WINDOW,
+						  r.offsets + n + req.cnt, r.cookies + n + req.cnt);
 		n += req.cnt;
 		if (req.cnt)
 			r.reqs[r.cnt++] = req;

@@ -18,10 +18,10 @@
 struct tracer;
 
 struct tracer_opts {
-	bool raw;      /* no correction of durations */
-	bool empty;    /* programs that do nothing: the floor of the benchmarks */
+	bool raw;	   /* no correction of durations */
+	bool empty;	   /* programs that do nothing: the floor of the benchmarks */
 	bool rearm_always; /* replaces all links at each tick: a test of that */
-	double budget; /* share of one CPU; < 0: none */
+	double budget;	   /* share of one CPU; < 0: none */
 };
 
 /* 0, or -errno with one line in *reason (malloc'd). plan and target are borrowed. */

@@ -155,8 +155,8 @@ int window__open(struct links *l, struct object *obj, const struct window_spec *
 	w->drain_ns = spec->drain_ns;
 	w->fns = calloc(w->cnt, sizeof(*w->fns));
 	w->states = calloc(w->cnt, sizeof(*w->states));
-	w->board = mmap(NULL, sizeof(*w->board), PROT_READ | PROT_WRITE,
-			MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	w->board = mmap(NULL, sizeof(*w->board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
+			-1, 0);
 	if (!w->fns || !w->states || w->board == MAP_FAILED)
 		goto fail;
 	memcpy(w->fns, spec->fns, w->cnt * sizeof(*w->fns));

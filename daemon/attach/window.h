@@ -4,8 +4,8 @@
  * A child that nobody kills does all of it, ahead of what else runs on the machine, so that the
  * window is as short as it is meant to be and nothing stays behind.
  *
- *   timing: exits are armed, then entries get frames for open_ns, then no more; the exits stay until
- *   the calls begun have ended, at most drain_ns. What is still open then is given up.
+ *   timing: exits are armed, then entries get frames for open_ns, then no more; the exits stay
+ * until the calls begun have ended, at most drain_ns. What is still open then is given up.
  *   counting: entries are armed for open_ns.
  */
 #ifndef ATTACH_WINDOW_H
@@ -28,8 +28,8 @@ struct window_spec {
 };
 
 struct window_result {
-	int err;	  /* 0, or nothing was armed */
-	uint64_t open_ns; /* how long calls were counted or given frames */
+	int err;	   /* 0, or nothing was armed */
+	uint64_t open_ns;  /* how long calls were counted or given frames */
 	uint64_t armed_ns; /* how long the breakpoints were there, about */
 };
 

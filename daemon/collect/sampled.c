@@ -24,9 +24,9 @@ static void exact_part(const struct snapshot_fn *fn, const struct clusters *c,
 	const struct snapshot_hist *h = &fn->hist;
 
 	for (uint32_t p = 0; p < RT_HIST_BUCKETS; p++) {
-		uint64_t all = h->counts && p >= h->first && p - h->first < h->cnt ?
-				       h->counts[p - h->first] :
-				       0;
+		uint64_t all = h->counts && p >= h->first && p - h->first < h->cnt
+				       ? h->counts[p - h->first]
+				       : 0;
 
 		counts[p] = all > clusters__at(c, p) ? all - clusters__at(c, p) : 0;
 	}
@@ -47,10 +47,10 @@ static void fill_intervals(const struct clusters *c, const struct snapshot_fn *f
 				       &high))
 			return;
 		to->low_ns = low < 0 ? 0 : (uint64_t)hist__lower_ns((uint32_t)low);
-		to->high_ns = high < 0 ? 1 :
-			      high >= (long)RT_HIST_BUCKETS ?
-					 UINT64_MAX :
-					 (uint64_t)ceil(hist__upper_ns((uint32_t)high));
+		to->high_ns = high < 0 ? 1
+			      : high >= (long)RT_HIST_BUCKETS
+				      ? UINT64_MAX
+				      : (uint64_t)ceil(hist__upper_ns((uint32_t)high));
 	}
 }
 
@@ -72,9 +72,9 @@ int sampled__fill(const struct governor_row *row, struct snapshot_fn *fn)
 	out->mode = governor_mode_names[row->mode];
 	out->count = count_kind(row);
 	out->counted_ns = row->counted_ns;
-	out->calls_estimated = row->estimated_calls > (double)fn->calls ?
-				       (uint64_t)row->estimated_calls :
-				       fn->calls;
+	out->calls_estimated = row->estimated_calls > (double)fn->calls
+				       ? (uint64_t)row->estimated_calls
+				       : fn->calls;
 	out->weight = 1;
 	fn->coverage = row->timed_ns ? COVERAGE_SAMPLED : COVERAGE_ENTRY_ONLY;
 	fn->observed_ns = row->timed_ns ? row->timed_ns : row->counted_ns;

@@ -29,9 +29,9 @@ uint64_t hist__count(const struct snapshot_hist *h)
 
 static uint64_t count_at(const struct snapshot_hist *h, uint32_t place)
 {
-	return h->counts && place >= h->first && place - h->first < h->cnt ?
-		       h->counts[place - h->first] :
-		       0;
+	return h->counts && place >= h->first && place - h->first < h->cnt
+		       ? h->counts[place - h->first]
+		       : 0;
 }
 
 /* Calls at a place, those of windows standing for as many as they do. */
@@ -39,7 +39,8 @@ static double weighed(const struct snapshot_fn *fn, uint32_t place, uint64_t cou
 {
 	double extra = fn->sampled ? fn->sampled->weight - 1 : 0;
 
-	return (double)count + (extra > 0 ? extra * (double)count_at(&fn->sampled->hist, place) : 0);
+	return (double)count +
+	       (extra > 0 ? extra * (double)count_at(&fn->sampled->hist, place) : 0);
 }
 
 static double zeros(const struct snapshot_fn *fn)

@@ -311,17 +311,15 @@ static void read_overhead(struct reader *r, json_t *doc)
 	for (size_t i = 0; i < json_array_size(list) && !r->err; i++) {
 		json_t *row = get_row(r, list, i);
 
-		r->s->overhead.shed[r->s->overhead.shed_cnt++] =
-			(struct snapshot_shed){ get_string(r, row, "name"),
-						get_string(r, row, "reason"),
-						get_uint(r, row, "unix_ns"),
-						get_string_or_null(r, row, "from"),
-						get_string_or_null(r, row, "to"),
-						get_ratio_or_0(r, row, "calls_per_s"),
-						get_ratio_or_0(r, row, "cost_ratio") };
+		r->s->overhead.shed[r->s->overhead.shed_cnt++] = (struct snapshot_shed){
+			get_string(r, row, "name"),	     get_string(r, row, "reason"),
+			get_uint(r, row, "unix_ns"),	     get_string_or_null(r, row, "from"),
+			get_string_or_null(r, row, "to"),    get_ratio_or_0(r, row, "calls_per_s"),
+			get_ratio_or_0(r, row, "cost_ratio")
+		};
 	}
 	r->s->overhead.shed_fns = is_null(o, "shed_functions") ? r->s->overhead.shed_cnt
-							      : get_uint(r, o, "shed_functions");
+							       : get_uint(r, o, "shed_functions");
 }
 
 /* The highest place is that of 2^63 ns. */
@@ -420,8 +418,9 @@ static struct snapshot_interval get_interval(struct reader *r, json_t *o, const 
 	if (json_array_size(ends) != 2)
 		wrong(r, key, "has not two ends");
 	i.low_ns = to_uint(r, json_array_get(ends, 0), key);
-	i.high_ns = json_is_null(json_array_get(ends, 1)) ? UINT64_MAX
-							  : to_uint(r, json_array_get(ends, 1), key);
+	i.high_ns = json_is_null(json_array_get(ends, 1))
+			    ? UINT64_MAX
+			    : to_uint(r, json_array_get(ends, 1), key);
 	return i;
 }
 

@@ -38,8 +38,8 @@ extern const double snapshot_quantiles[SNAPSHOT_QUANTILES]; /* 0.5, 0.95, 0.99 *
 
 /* How a function was watched that was not watched exactly all the time. */
 struct snapshot_sampled {
-	const char *mode;  /* now: "exact", "sampled", "entries", "off" */
-	const char *count; /* what calls_estimated is: "exact", "estimated", "lower-bound" */
+	const char *mode;	  /* now: "exact", "sampled", "entries", "off" */
+	const char *count;	  /* what calls_estimated is: "exact", "estimated", "lower-bound" */
 	uint64_t counted_ns;	  /* for so long its calls were counted */
 	uint64_t calls_estimated; /* in the whole window */
 	uint64_t windows;	  /* in which calls were timed */
@@ -191,7 +191,8 @@ struct snapshot_filter {
  */
 int snapshot__keep(struct snapshot *s, const struct snapshot_filter *filter);
 
-/* A copy of how it was watched now, without what is of the whole time. NULL: nothing, or no memory. */
+/* A copy of how it was watched now, without what is of the whole time. NULL: nothing, or no memory.
+ */
 struct snapshot_sampled *snapshot_sampled__state(const struct snapshot_sampled *s);
 void snapshot_sampled__free(struct snapshot_sampled *s);
 

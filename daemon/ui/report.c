@@ -322,8 +322,8 @@ static void shed_line(struct report *r, const struct snapshot_shed *row)
 	if (!fn || !fn->sampled || !strcmp(fn->sampled->count, "exact"))
 		return;
 	text__count(calls, fn->sampled->calls_estimated, 12);
-	sayf(r, STYLE_WARM, "  calls in all: %s %s", strcmp(fn->sampled->count, "estimated") ?
-	     "at least" : "about", calls);
+	sayf(r, STYLE_WARM, "  calls in all: %s %s",
+	     strcmp(fn->sampled->count, "estimated") ? "at least" : "about", calls);
 }
 
 static void shed(struct report *r)

@@ -95,8 +95,8 @@ struct rt_frame {
 /* A thread's shadow stack (task storage). f[0] is the outermost call. */
 struct rt_stack {
 	rt_u32 depth;
-	rt_u32 flags;	/* RT_STACK_* */
-	rt_u32 mark;	/* RT_MARK: the event a new link has just taken from the old one */
+	rt_u32 flags; /* RT_STACK_* */
+	rt_u32 mark;  /* RT_MARK: the event a new link has just taken from the old one */
 	rt_u32 pad;
 	rt_u64 home_lo; /* the thread's own stack, [lo, hi) */
 	rt_u64 home_hi;
@@ -138,8 +138,8 @@ struct rt_fn_conf {
  *   bits  0-7  generation of the link whose entries count   bit 24 TIMED: entries get a frame
  *   bits  8-15 generation of the link whose exits count     bit 25 GAPS: its exits were not always
  *   bits 16-23 epoch: changes each time exits go unseen,           armed, strays are expected
- *              so that older frames are no calls            bits 26, 27: entry, exit links are being
- *              to be timed                                         replaced, RT_MARK tells whose event
+ *              so that older frames are no calls            bits 26, 27: entry, exit links are
+ * being to be timed                                         replaced, RT_MARK tells whose event
  */
 #define RT_CONF_ENTRY_GEN(s) ((s)&0xffu)
 #define RT_CONF_EXIT_GEN(s) (((s) >> 8) & 0xffu)

@@ -144,9 +144,10 @@ static inline void synth__rest(struct snapshot *s)
 	s->overhead.shed = calloc(1, sizeof(*s->overhead.shed));
 	s->overhead.shed_cnt = 1;
 	s->overhead.shed_fns = 1;
-	s->overhead.shed[0] = (struct snapshot_shed){ synth_names[8], "over budget",
-						      1764471597300000000ull, "exact", "sampled",
-						      70000.5, 0.125 };
+	s->overhead.shed[0] =
+		(struct snapshot_shed){ synth_names[8], "over budget", 1764471597300000000ull,
+					"exact",	"sampled",     70000.5,
+					0.125 };
 	s->edges = calloc(3, sizeof(*s->edges));
 	s->edges[s->edge_cnt++] = (struct snapshot_edge){ 6, 0, 2100, 850000000 };
 	s->edges[s->edge_cnt++] = (struct snapshot_edge){ 1, 0, 2221, 420000000 };
