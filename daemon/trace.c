@@ -16,6 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "attach/calibrate.h"
 #include "attach/features.h"
 #include "attach/tracer.h"
 #include "base/clock.h"
@@ -541,10 +542,22 @@ static int plan_file(const struct options *o, struct plan **out)
 	return code;
 }
 
+/* Prices in ns take probes on a process of our own. */
+static bool can_measure(const struct options *opts)
+{
+	struct features f;
+
+	if (!opts->pid)
+		return false;
+	features__probe(&f);
+	return !features__missing(&f);
+}
+
 int trace__list(const struct options *opts)
 {
 	struct target target = { .pidfd = -1, .exe_fd = -1 };
 	struct plan *plan = NULL;
+	struct rt_prices prices;
 	char *reason = NULL;
 	int code, err;
 
@@ -558,7 +571,13 @@ int trace__list(const struct options *opts)
 		code = plan_file(opts, &plan);
 	}
 	if (!code)
-		plan__print(plan, stdout);
+		plan__print(plan,
+			    can_measure(opts) &&
+					    !calibrate__prices(exit_of(opts) == PLAN_EXIT_URETPROBE,
+							       &prices)
+				    ? &prices
+				    : NULL,
+			    stdout);
 	plan__free(plan);
 	return code;
 }

@@ -293,3 +293,19 @@ int calibrate__run(struct object *obj, bool uretprobes, struct hands_pile *to)
 		(unsigned long long)p->uret_ns);
 	return 0;
 }
+
+int calibrate__prices(bool uretprobes, struct rt_prices *out)
+{
+	struct hands_pile links = {};
+	struct object obj;
+	int err = object__load(0, false, &obj);
+
+	if (err)
+		return err;
+	err = calibrate__run(&obj, uretprobes, &links);
+	if (!err)
+		memcpy(out, (const void *)&obj.skel->bss->prices, sizeof(*out));
+	hands__close(&links);
+	object__unload(&obj);
+	return err;
+}

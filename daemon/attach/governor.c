@@ -741,29 +741,33 @@ static int canary(struct governor *g, rt_u32 first, rt_u32 end)
 	return any_hot ? links__set(g->links, first, end, g->modes) : 0;
 }
 
+/* Calls of the canary are none of the window. */
+static void forget_canary(struct governor *g)
+{
+	object__synchronize();
+	for (rt_u32 fn = 0; fn < g->plan->fn_cnt; fn++)
+		object__reset_fn(g->obj, fn);
+}
+
 int governor__arm(struct governor *g)
 {
 	int err = 0;
 
-	for (size_t b = 0; b < links__batch_cnt(g->links); b++) {
+	/* all of them before any exit: while one batch is watched no other may time calls */
+	for (size_t b = 0; g->budget >= 0 && b < links__batch_cnt(g->links) && !err; b++) {
 		rt_u32 first, end;
 
 		links__batch(g->links, b, &first, &end);
-		if (g->budget >= 0)
-			err = canary(g, first, end);
-		for (rt_u32 fn = first; fn < end; fn++)
-			g->modes[fn] = links_mode_of(g->fns[fn].mode);
-		err = err ?: links__set(g->links, first, end, g->modes);
-		if (err)
-			return err;
+		err = canary(g, first, end);
 	}
 	end_log(g);
-	if (g->budget < 0)
-		return 0;
-	object__synchronize();
+	if (err)
+		return err;
+	if (g->budget >= 0)
+		forget_canary(g);
 	for (rt_u32 fn = 0; fn < g->plan->fn_cnt; fn++)
-		object__reset_fn(g->obj, fn);
-	return 0;
+		g->modes[fn] = links_mode_of(g->fns[fn].mode);
+	return links__set(g->links, 0, (rt_u32)g->plan->fn_cnt, g->modes);
 }
 
 void governor__start(struct governor *g, uint64_t now_ns)

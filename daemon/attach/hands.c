@@ -4,6 +4,7 @@
 #include <bpf/bpf.h>
 #include <errno.h>
 #include <pthread.h>
+#include <sched.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -13,6 +14,7 @@
 #include "base/vec.h"
 
 #define THREADS 32
+#define PAUSE_US 4000u /* about what closing a full link keeps a CPU */
 
 static void wait_for(pid_t child)
 {
@@ -31,10 +33,17 @@ int hands__create(const struct hands_request *req)
 	return bpf_link_create(req->prog_fd, 0, BPF_TRACE_UPROBE_MULTI, &opts);
 }
 
-/* Until the links are there, or gone, the target pays for what nobody counts. */
+/*
+ * The kernel holds the target's memory map for some us at each breakpoint. Who is preempted there
+ * stops all threads of the target that fault or trap, on a busy machine for many ms: so not to be
+ * preempted is kind to the target. A link is a few ms of work, and closing pauses between links.
+ */
 static void hurry(void)
 {
-	setpriority(PRIO_PROCESS, 0, -10);
+	struct sched_param first = { .sched_priority = 1 };
+
+	if (sched_setscheduler(0, SCHED_FIFO, &first))
+		setpriority(PRIO_PROCESS, 0, -10);
 }
 
 /* ---- a file descriptor, or an error, through a socket ---- */
@@ -147,8 +156,10 @@ static void *close_some(void *arg)
 	struct work *w = arg;
 	size_t i;
 
-	while ((i = __atomic_fetch_add(&w->next, 1, __ATOMIC_RELAXED)) < w->pile->cnt)
+	while ((i = __atomic_fetch_add(&w->next, 1, __ATOMIC_RELAXED)) < w->pile->cnt) {
+		usleep(PAUSE_US * (unsigned int)(i % THREADS));
 		close(w->pile->data[i]);
+	}
 	return NULL;
 }
 

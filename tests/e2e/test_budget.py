@@ -272,9 +272,9 @@ def test_attaching_stops_no_thread():
         t = Trace(f, budget="2")
         t.stop()
         traced.append(f.ask("gap")["gap_ns"])
-    limit = max(20e6, 2 * max(quiet))
+    limit = 20e6
     check(
-        sorted(traced)[1] <= limit,
+        max(traced) <= limit,
         f"longest gaps while attaching: {traced} ns, untraced {quiet} ns",
     )
     f.ask("quiesce")
