@@ -38,7 +38,7 @@ int hands__create(const struct hands_request *req)
  * stops all threads of the target that fault or trap, on a busy machine for many ms: so not to be
  * preempted is kind to the target. A link is a few ms of work, and closing pauses between links.
  */
-static void hurry(void)
+void hands__hurry(void)
 {
 	struct sched_param first = { .sched_priority = 1 };
 
@@ -108,7 +108,7 @@ int hands__attach(const struct hands_request *req)
 	}
 	if (!child) {
 		setsid();
-		hurry();
+		hands__hurry();
 		close(ends[0]);
 		result = hands__create(req);
 		/* not sent, the link ends with this process, which nobody kills */
@@ -189,7 +189,7 @@ pid_t hands__close_begin(struct hands_pile *pile)
 	child = piped ? -1 : fork();
 	if (!child) {
 		setsid();
-		hurry();
+		hands__hurry();
 		close(go[1]);
 		/* our copies keep the links until the parent has let go of its own */
 		while (read(go[0], &c, 1) < 0 && errno == EINTR)

@@ -34,6 +34,8 @@ struct hands_request {
 	bool retprobe;
 };
 
+/* For such a child: ahead of what else runs, for a few ms. */
+void hands__hurry(void);
 /* For a child that nobody kills: the new link's file descriptor, or -errno. */
 int hands__create(const struct hands_request *req);
 /* The new link's file descriptor, or -errno. */

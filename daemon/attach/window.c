@@ -2,7 +2,6 @@
 #include "attach/window.h"
 
 #include <errno.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -91,14 +90,13 @@ static void drain(const struct window *w, uint64_t before)
 
 static void child_main(const struct window *w)
 {
-	struct sched_param first = { .sched_priority = 1 };
 	struct board *b = w->board;
 	int links[w->reqs.cnt + 1];
 	uint64_t before = 0;
 	size_t cnt = 0;
 
 	setsid();
-	sched_setscheduler(0, SCHED_FIFO | SCHED_RESET_ON_FORK, &first);
+	hands__hurry();
 	b->attach_ns = clock__mono_ns();
 	b->err = attach_all(w, links, &cnt);
 	b->open_ns = clock__mono_ns();

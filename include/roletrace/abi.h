@@ -106,12 +106,14 @@ struct rt_stack {
 
 /* Counters of one function, one shard. All only grow. */
 struct rt_fn_stats {
+	/* all that a look at the price needs is in one cache line */
 	rt_u64 calls;
 	rt_u64 returned;
 	rt_u64 misses;	   /* hits that were no event: a jump not taken, an exit without entry */
+	rt_u64 unsampled;  /* more calls, counted and not timed on purpose */
+	rt_u64 stepped;	   /* of returned and misses: at single-stepped exit sites */
 	rt_u64 unwound;	   /* ended without passing an exit: panic, longjmp, thread exit */
 	rt_u64 untimed;	   /* calls that got no frame, or whose frame was given up: see lost */
-	rt_u64 unsampled;  /* more calls, counted and not timed on purpose */
 	rt_u64 tail_exits; /* returned calls that left by a tail jump */
 	rt_u64 sum_ns;	   /* all returned calls */
 	rt_u64 nested_ns;  /* of it in calls made while the function was active already */
@@ -120,7 +122,6 @@ struct rt_fn_stats {
 	rt_u64 max_ns;
 	rt_u64 corrected_ns; /* taken off for the probes that ran inside */
 	rt_u64 clamped;	     /* calls where that was more than the duration */
-	rt_u64 stepped;	     /* of returned and misses: at single-stepped exit sites */
 	rt_u64 zero_cnt;     /* returned calls of 0 ns (after correction) */
 };
 
