@@ -313,12 +313,13 @@ class Loop:
         return json.loads(self.p.stdout.readline())
 
     def speed(self, seconds):
-        """Calls per second of CPU time, calls per second, probes' (system) time in CPUs."""
+        """Work per second of CPU time, calls per second, probes' (system) time in CPUs."""
         a, s0 = self.ask("stat"), self.system_s()
         time.sleep(seconds)
         b, s1 = self.ask("stat"), self.system_s()
         calls, s = b["calls"] - a["calls"], (b["now_ns"] - a["now_ns"]) / 1e9
-        return calls / max(b["cpu_ns"] - a["cpu_ns"], 1) * 1e9, calls / s, (s1 - s0) / s
+        work = calls + b["work"] - a["work"]
+        return work / max(b["cpu_ns"] - a["cpu_ns"], 1) * 1e9, calls / s, (s1 - s0) / s
 
     def system_s(self):
         with open(f"/proc/{self.p.pid}/stat") as f:
@@ -333,9 +334,9 @@ class Loop:
 
 def spins_per_ns():
     loop = Loop(1, 10_000_000)
-    calls = loop.speed(1)[0]
+    per_s = loop.speed(1)[0]
     loop.end()
-    return 10_000_000 * calls / 1e9
+    return per_s / 1e9
 
 
 def watched(threads, spin, d):

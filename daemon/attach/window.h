@@ -4,9 +4,10 @@
  * A child that nobody kills does all of it, ahead of what else runs on the machine, so that the
  * window is as short as it is meant to be and nothing stays behind.
  *
- *   timing: exits are armed, then entries get frames for open_ns, then no more; the exits stay
- * until the calls begun have ended, at most drain_ns. What is still open then is given up.
- *   counting: entries are armed for open_ns.
+ * Timing: exits are armed, then entries get frames for open_ns, then no more; the exits stay until
+ * the calls begun have ended, at most drain_ns. What is still open then is given up.
+ *
+ * Counting: entries are armed for open_ns.
  */
 #ifndef ATTACH_WINDOW_H
 #define ATTACH_WINDOW_H

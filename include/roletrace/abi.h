@@ -136,11 +136,12 @@ struct rt_fn_conf {
 
 /*
  * The state of a function:
- *   bits  0-7  generation of the link whose entries count   bit 24 TIMED: entries get a frame
- *   bits  8-15 generation of the link whose exits count     bit 25 GAPS: its exits were not always
- *   bits 16-23 epoch: changes each time exits go unseen,           armed, strays are expected
- *              so that older frames are no calls            bits 26, 27: entry, exit links are
- * being to be timed                                         replaced, RT_MARK tells whose event
+ *   bits  0-7  generation of the link whose entries count; 0: none
+ *   bits  8-15 generation of the link whose exits count
+ *   bits 16-23 epoch: another one each time exits go unseen; older frames are not to be timed
+ *   bit  24    TIMED: entries get a frame
+ *   bit  25    GAPS: its exits were not always armed, strays are expected
+ *   bits 26-27 its link of entries, of exits is being replaced: RT_MARK says whose event it is
  */
 #define RT_CONF_ENTRY_GEN(s) ((s)&0xffu)
 #define RT_CONF_EXIT_GEN(s) (((s) >> 8) & 0xffu)
