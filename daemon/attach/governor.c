@@ -46,6 +46,9 @@
 #define KNEES 2.0	/* slowed by so much */
 #define LOGGED_STEPS 8u /* at one time */
 
+#define LOOK_S 0.08	   /* a shorter time says little, however often we are called */
+#define CLUSTERED_MAX 256u /* functions with a sample: 32 KB each */
+
 #define CALM_NS (3 * NS_PER_SEC)
 #define CALM_MAX_NS (60 * NS_PER_SEC)
 #define STEPS_MAX 1000u
@@ -77,7 +80,7 @@ struct governor {
 	uint64_t start_ns, last_ns;
 	double lasting; /* cost of the probes that stay, of a CPU, smoothed */
 	unsigned int over;
-	size_t not_exact, unlogged;
+	size_t not_exact, unlogged, clustered;
 	rt_u32 cursor[GOVERNOR_OFF + 1]; /* of windows: who is next */
 	VEC(struct governor_step) steps;
 	bool stopped;
@@ -341,7 +344,8 @@ static void apply(struct governor *g)
 	int err = links__set(g->links, 0, (rt_u32)g->plan->fn_cnt, g->modes);
 
 	end_log(g);
-	if (err)
+	/* a target that is gone has no probes to change */
+	if (err && err != -ESRCH)
 		log_error("attach: failed to change probes: %s", strerror(-err));
 	/* a look across the change would mix both */
 	for (rt_u32 fn = 0; fn < g->plan->fn_cnt; fn++) {
@@ -355,14 +359,22 @@ static void apply(struct governor *g)
 	g->over = 0;
 }
 
+static enum governor_mode with_entries(const struct governor *g, rt_u32 fn)
+{
+	return g->fns[fn].clusters || g->clustered < CLUSTERED_MAX ? GOVERNOR_SAMPLED
+								   : GOVERNOR_ENTRIES;
+}
+
 /* Where a function that is too dear as it is goes; slowed: how many more calls it wants to do. */
 static enum governor_mode step_down(const struct governor *g, rt_u32 fn, double slowed)
 {
+	const struct governed *f = &g->fns[fn];
+
 	/* with the target on its knees there is no time for half measures */
-	if (g->fns[fn].mode == GOVERNOR_EXACT && slowed < KNEES &&
-	    entries_cost(g, fn) * slowed <= ENTRIES_MAX * g->budget)
-		return GOVERNOR_SAMPLED;
-	return GOVERNOR_OFF;
+	if (f->mode != GOVERNOR_EXACT || slowed > KNEES ||
+	    entries_cost(g, fn) * slowed > ENTRIES_MAX * g->budget)
+		return GOVERNOR_OFF;
+	return with_entries(g, fn);
 }
 
 /* By how much the target would go faster without what the probes take from it, at least. */
@@ -422,7 +434,7 @@ static enum governor_mode step_up(const struct governor *g, rt_u32 fn)
 	if (fits(g, full_cost(g, fn) - lasting_cost(g, fn)))
 		return GOVERNOR_EXACT;
 	if (f->mode == GOVERNOR_OFF && fits(g, entries_cost(g, fn)))
-		return GOVERNOR_SAMPLED;
+		return with_entries(g, fn);
 	return (enum governor_mode)f->mode;
 }
 
@@ -484,7 +496,7 @@ static void look(struct governor *g, uint64_t now_ns)
 {
 	double elapsed_s = (double)(now_ns - g->last_ns) / 1e9, spent = 0;
 
-	if (elapsed_s < 0.02)
+	if (elapsed_s < LOOK_S)
 		return;
 	for (rt_u32 fn = 0; fn < g->plan->fn_cnt; fn++)
 		spent += look_at(g, fn, elapsed_s);
@@ -538,8 +550,10 @@ static void book_timing(struct governor *g, rt_u32 fn, size_t i, uint64_t open_n
 	begun = st.calls - was->calls;
 	ended = st.returned + st.unwound - was->returned - was->unwound;
 	f->timed_ns += open_ns;
-	if (!f->clusters)
+	if (!f->clusters) {
 		f->clusters = clusters__new(RT_HIST_BUCKETS);
+		g->clustered++;
+	}
 	if (f->clusters)
 		clusters__add(f->clusters, counts, st.zero_cnt - was->zero_cnt,
 			      begun > ended ? begun - ended : 0);
