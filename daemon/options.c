@@ -28,6 +28,7 @@ enum {
 	KEY_EMPTY_PROGRAMS,
 	KEY_ASSUME_SECCOMP_KILLS,
 	KEY_WITHOUT,
+	KEY_REARM_ALWAYS,
 	KEY_SORT,
 	KEY_LIMIT,
 	KEY_WIDTH,
@@ -126,6 +127,7 @@ static const struct argp_option table[] = {
 	{ "empty-programs", KEY_EMPTY_PROGRAMS, NULL, OPTION_HIDDEN, NULL, 3 },
 	{ "assume-seccomp-kills", KEY_ASSUME_SECCOMP_KILLS, NULL, OPTION_HIDDEN, NULL, 3 },
 	{ "without", KEY_WITHOUT, "FEATURE,...", OPTION_HIDDEN, NULL, 3 },
+	{ "rearm-always", KEY_REARM_ALWAYS, NULL, OPTION_HIDDEN, NULL, 3 },
 	{ "verbose", 'v', NULL, 0, "Say more", 4 },
 	{ NULL, 0, NULL, 0, NULL, 0 },
 };
@@ -404,6 +406,9 @@ static error_t parse_one(int key, char *arg, struct argp_state *state)
 		break;
 	case KEY_ASSUME_SECCOMP_KILLS:
 		o->assume_seccomp_kills = true;
+		break;
+	case KEY_REARM_ALWAYS:
+		o->rearm_always = true;
 		break;
 	case KEY_SORT:
 		parse_sort(state, arg, o);

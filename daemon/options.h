@@ -66,6 +66,7 @@ struct options {
 	const char *without;	   /* kernel features to take for missing (tests), or NULL */
 	bool assume_seccomp_kills; /* for tests: as kernels 6.11 to 6.13 do */
 	bool empty_programs;	   /* the floor of the benchmarks: probes that do nothing */
+	bool rearm_always;	   /* all links are replaced at each tick, for tests */
 };
 
 /*
