@@ -38,7 +38,7 @@ static void fill(struct hands_request *req, unsigned long *offsets, unsigned lon
 
 	for (int i = 0; i < 3; i++) {
 		cr_assert_eq(hands__own_offset((const void *)sites[i], &offsets[i]), 0);
-		cookies[i] = RT_COOKIE(i == 1 ? 1 : 2, RT_SITE_ENTRY, 0, 0, 0, 1, 0);
+		cookies[i] = RT_COOKIE(i == 1 ? 1 : 2, RT_SITE_ENTRY, 0, 0, 1, 0);
 	}
 	*req = (struct hands_request){ .prog_fd = load_nothing(),
 				       .path = "/proc/self/exe",
