@@ -109,8 +109,7 @@ __noinline int hand_over(rt_u64 cookie, rt_u32 live, rt_u32 exit)
 
 	if (gen != live && RT_GEN_NEXT(gen) != live)
 		return 0;
-	s = bpf_task_storage_get(&stacks, bpf_get_current_task_btf(), 0,
-				 BPF_LOCAL_STORAGE_GET_F_CREATE);
+	s = stack_make(bpf_get_current_task_btf());
 	if (!s) {
 		lose(RT_LOST_NO_STORAGE);
 		return gen == live;
@@ -324,7 +323,8 @@ static __always_inline bool is_tail_called(struct task_struct *t, rt_u64 sp)
 /* A call that is only counted: what is left of it is the price of its probe, in its caller. */
 __noinline int enter_untimed(rt_u64 sp, rt_u32 class)
 {
-	struct rt_stack *s = bpf_task_storage_get(&stacks, bpf_get_current_task_btf(), 0, 0);
+	struct task_struct *t = bpf_get_current_task_btf();
+	struct rt_stack *s = stack_of(t, t->pid);
 
 	if (!s || !s->depth)
 		return 0;
