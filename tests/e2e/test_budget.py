@@ -66,7 +66,7 @@ def shed_while_running(f, name):
     )
     took = time.monotonic() - begun
     check(took < 1, f"{took:.2f} s until {name} was shed")
-    time.sleep(max(0, 1 - took))
+    time.sleep(max(0, 1.5 - took))  # on a busy machine breakpoints go one by one
     share = probes_share(f, 3)
     truth = f.ask("quiesce")["truth"]
     snapshot = t.stop()
