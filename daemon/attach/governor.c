@@ -5,6 +5,9 @@
  * the prediction is below KEEP. The rest of the budget, at least WINDOW_MIN of it, is spent on
  * windows: each one's measured cost says how long to wait until the next.
  *
+ * All stay well below the budget, for prices are those of warm caches: in traffic a probe may cost
+ * half as much again.
+ *
  * A rate seen through probes is what the target managed to do with them. Where they took more than
  * SLOWED of a CPU it is a lower bound, and said to be one.
  */
@@ -13,6 +16,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "attach/window.h"
@@ -24,13 +28,13 @@
 #define CANARY_NS (8 * NS_PER_MS)
 #define CANARY_POLL_US 1000
 
-#define SHED_AT 0.85	 /* of the budget: steps down */
-#define KEEP 0.75	 /* after steps down */
-#define RAISE_TO 0.50	 /* after steps up */
+#define SHED_AT 0.75	 /* of the budget: steps down */
+#define KEEP 0.65	 /* after steps down */
+#define RAISE_TO 0.45	 /* after steps up */
 #define FAR_ABOVE 5.0	 /* of the budget: one look is enough */
 #define ENTRIES_MAX 0.60 /* of the budget, for the entries of one function */
 #define WINDOW_MIN 0.10	 /* of the budget, for windows */
-#define WINDOW_MAX 0.90	 /* of the budget, windows and lasting probes together */
+#define WINDOW_MAX 0.70	 /* of the budget, windows and lasting probes together */
 #define SLOWED 0.10	 /* of a CPU */
 
 #define TIMING_NS (20 * NS_PER_MS)
@@ -775,6 +779,9 @@ int governor__arm(struct governor *g)
 {
 	int err = 0;
 
+	/* who is to act within a second must get a CPU when all are busy; it needs little of one */
+	if (g->budget >= 0)
+		setpriority(PRIO_PROCESS, 0, -10);
 	/* all of them before any exit: while one batch is watched no other may time calls */
 	for (size_t b = 0; g->budget >= 0 && b < links__batch_cnt(g->links) && !err; b++) {
 		rt_u32 first, end;
