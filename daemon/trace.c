@@ -18,9 +18,11 @@
 
 #include "attach/breaker.h"
 #include "attach/features.h"
+#include "attach/threads.h"
 #include "attach/tracer.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/strbuf.h"
 #include "collect/collect.h"
 #include "options.h"
 #include "outputs.h"
@@ -33,9 +35,11 @@
 #include "target/spawn.h"
 #include "ui/live.h"
 #include "ui/report.h"
+#include "ui/stalls.h"
 
 #define DEFAULT_DRAW_NS NS_PER_SEC
 #define DEFAULT_WRITE_NS (10 * NS_PER_SEC)
+#define DEFAULT_STALL_NS (3 * NS_PER_SEC)
 #define PROGRESS_NS (NS_PER_SEC / 5)
 
 struct run {
@@ -46,6 +50,7 @@ struct run {
 	bool target_open;
 	struct plan *plan;
 	struct tracer *tracer;
+	struct threads *threads;
 	struct collector *collector;
 	struct outputs outputs;
 	char *default_output;
@@ -174,6 +179,11 @@ static int open_default_output(struct run *r)
 	return outputs__add(&r->outputs, r->default_output);
 }
 
+static uint64_t seconds_or(double s, uint64_t otherwise_ns)
+{
+	return s > 0 ? (uint64_t)llround(s * 1e9) : otherwise_ns;
+}
+
 static int attach(struct run *r)
 {
 	const struct options *o = r->opts;
@@ -183,6 +193,8 @@ static int attach(struct run *r)
 		.kernel = r->features.kernel,
 		.exit_mode = r->plan->exit == PLAN_EXIT_URETPROBE ? "uretprobe" : "sites",
 		.budget = o->budget,
+		.stall_ns = seconds_or(o->stall_s, DEFAULT_STALL_NS),
+		.no_progress = o->stall_s > 0,
 	};
 	char *reason = NULL;
 	int err;
@@ -194,6 +206,13 @@ static int attach(struct run *r)
 	err = tracer__new(r->plan, &r->target, &to, &r->tracer, &reason);
 	if (err)
 		return say(code_of(err), reason, strerror(-err));
+	if (!o->no_threads) {
+		err = threads__new(&r->target, tracer__kernel_tgid(r->tracer), &r->threads,
+				   &reason);
+		if (err)
+			return say(code_of(err), reason, strerror(-err));
+	}
+	co.threads = r->threads;
 	r->collector = collector__new(r->plan, &r->target, r->tracer, &co);
 	if (!r->collector)
 		return say(CODE_FAILED, NULL, strerror(errno));
@@ -335,6 +354,25 @@ static void draw(struct run *r, const struct snapshot *s, uint64_t now)
 		live__draw(r->live, s, r->last, stdout);
 }
 
+/* While it still hangs. */
+static void say_stalls(struct run *r, uint64_t now)
+{
+	struct strbuf text = STRBUF_INIT;
+	size_t cnt;
+	const struct snapshot_stall *stalls = collector__stalls(r->collector, now, &cnt);
+
+	for (size_t i = 0; i < cnt; i++)
+		stalls__describe(&stalls[i], 0, &text);
+	if (cnt && !text.oom) {
+		live__clear(r->live, r->stop_ns ? stderr : stdout);
+		fputs(text.s, stderr);
+	}
+	/* the file tells it as soon as the terminal does */
+	if (cnt)
+		r->next_write_ns = now;
+	strbuf__free(&text);
+}
+
 static void on_tick(struct run *r)
 {
 	uint64_t now = clock__mono_ns();
@@ -344,6 +382,8 @@ static void on_tick(struct run *r)
 	int err;
 
 	tracer__tick(r->tracer, now);
+	say_stalls(r, now);
+	write_now |= now >= r->next_write_ns;
 	if (!draw_now && !write_now)
 		return;
 	err = collector__snapshot(r->collector, &s);
@@ -378,11 +418,6 @@ static int open_events(struct run *r)
 	r->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
 	return r->signal_fd < 0 || r->timer_fd < 0 ? say(CODE_FAILED, NULL, strerror(errno))
 						   : CODE_OK;
-}
-
-static uint64_t seconds_or(double s, uint64_t otherwise_ns)
-{
-	return s > 0 ? (uint64_t)llround(s * 1e9) : otherwise_ns;
 }
 
 static void start(struct run *r)
@@ -458,8 +493,10 @@ static int finish(struct run *r)
 	if (err)
 		return say(CODE_FAILED, NULL, strerror(-err));
 	collector__free(r->collector);
+	threads__free(r->threads);
 	tracer__free(r->tracer);
 	r->collector = NULL;
+	r->threads = NULL;
 	r->tracer = NULL;
 	live__clear(r->live, r->stop_ns ? stderr : stdout);
 	code = outputs__write(&r->outputs, s, true);
@@ -500,6 +537,7 @@ int trace__run(const struct options *opts)
 	if (r.held)
 		spawn__kill(r.child);
 	collector__free(r.collector);
+	threads__free(r.threads);
 	tracer__free(r.tracer);
 	live__free(r.live);
 	snapshot__free(r.last);

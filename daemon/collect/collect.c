@@ -12,6 +12,7 @@
 #include "attach/breaker.h"
 #include "base/clock.h"
 #include "collect/settle.h"
+#include "collect/threadwatch.h"
 #include "functions.skel.h"
 
 struct collector {
@@ -20,12 +21,24 @@ struct collector {
 	struct tracer *tracer;
 	struct object *obj;
 	struct settler *settler;
+	struct threadwatch *watch; /* NULL: threads are not watched */
 	struct collector_opts opts;
 	uint64_t start_unix_ns, start_mono_ns, end_unix_ns, end_mono_ns; /* end 0: running */
 	enum snapshot_end end;
 	int end_code;
 	uint64_t target_end_unix_ns;
 };
+
+static int watch_threads(struct collector *c)
+{
+	struct threadwatch_opts wo = { .stall_ns = c->opts.stall_ns,
+				       .no_progress = c->opts.no_progress };
+
+	if (!c->opts.threads)
+		return 0;
+	c->watch = threadwatch__new(c->opts.threads, c->plan, c->target, c->settler, &wo);
+	return c->watch ? 0 : -errno;
+}
 
 struct collector *collector__new(const struct plan *plan, const struct target *target,
 				 struct tracer *tracer, const struct collector_opts *opts)
@@ -40,8 +53,11 @@ struct collector *collector__new(const struct plan *plan, const struct target *t
 	c->obj = tracer__object(tracer);
 	c->opts = *opts;
 	c->settler = settler__new(c->obj, plan, target);
-	if (!c->settler) {
-		free(c);
+	if (!c->settler || watch_threads(c)) {
+		int err = errno;
+
+		collector__free(c);
+		errno = err;
 		return NULL;
 	}
 	return c;
@@ -51,6 +67,7 @@ void collector__free(struct collector *c)
 {
 	if (!c)
 		return;
+	threadwatch__free(c->watch);
 	settler__free(c->settler);
 	free(c);
 }
@@ -60,6 +77,8 @@ void collector__start(struct collector *c)
 	c->start_unix_ns = clock__unix_ns();
 	c->start_mono_ns = clock__mono_ns();
 	tracer__start(c->tracer);
+	if (c->watch)
+		threadwatch__start(c->watch, c->start_mono_ns);
 }
 
 void collector__stop(struct collector *c)
@@ -70,7 +89,15 @@ void collector__stop(struct collector *c)
 		c->settler); /* so that the pass behind the gate can prove frames dead */
 	c->end_unix_ns = clock__unix_ns();
 	c->end_mono_ns = clock__mono_ns();
+	if (c->watch)
+		threadwatch__stop(c->watch, c->end_mono_ns);
 	tracer__stop(c->tracer);
+}
+
+const struct snapshot_stall *collector__stalls(struct collector *c, uint64_t now_ns, size_t *cnt)
+{
+	*cnt = 0;
+	return c->watch && !c->end_mono_ns ? threadwatch__tick(c->watch, now_ns, cnt) : NULL;
 }
 
 void collector__target_ended(struct collector *c)
@@ -95,25 +122,12 @@ static int fill_hist(const struct object *obj, rt_u32 fn, const struct rt_fn_sta
 		     struct snapshot_hist *out)
 {
 	uint64_t places[RT_HIST_BUCKETS];
-	uint32_t first = 0, end = RT_HIST_BUCKETS;
 
 	out->zero_cnt = st->zero_cnt;
 	if (!st->returned)
 		return 0;
 	object__fn_hist(obj, fn, places);
-	while (end && !places[end - 1])
-		end--;
-	while (first < end && !places[first])
-		first++;
-	if (first == end)
-		return 0;
-	out->counts = malloc((end - first) * sizeof(*out->counts));
-	if (!out->counts)
-		return -ENOMEM;
-	memcpy(out->counts, places + first, (end - first) * sizeof(*out->counts));
-	out->first = first;
-	out->cnt = end - first;
-	return 0;
+	return hist__from_places(places, RT_HIST_BUCKETS, out);
 }
 
 static void fill_prices(const struct collector *c, const struct plan_fn *pf,
@@ -292,7 +306,7 @@ static uint64_t recursion_misses(const struct collector *c)
 
 static int fill_lost(const struct collector *c, struct snapshot *s)
 {
-	s->lost = calloc(RT_LOST_CNT + 2, sizeof(*s->lost));
+	s->lost = calloc(RT_LOST_CNT + 2 + THREADWATCH_LOST, sizeof(*s->lost));
 	if (!s->lost)
 		return -ENOMEM;
 	for (int i = 0; i < RT_LOST_CNT; i++)
@@ -303,6 +317,8 @@ static int fill_lost(const struct collector *c, struct snapshot *s)
 	s->lost[s->lost_cnt++] =
 		(struct snapshot_lost){ "sites_disarmed", tracer__disarmed(c->tracer) };
 	s->lost[s->lost_cnt++] = (struct snapshot_lost){ "programs_skipped", recursion_misses(c) };
+	if (c->watch)
+		s->lost_cnt += threadwatch__lost(c->watch, &s->lost[s->lost_cnt]);
 	return 0;
 }
 
@@ -436,6 +452,8 @@ int collector__snapshot(struct collector *c, struct snapshot **out)
 	/* edges first: a call is booked before its edge, so none shows more than its callee */
 	err = err ?: fill_edges(c, s);
 	err = err ?: fill_fns(c, s);
+	if (c->watch)
+		err = err ?: threadwatch__fill(c->watch, s);
 	err = err ?: fill_lost(c, s);
 	err = err ?: fill_skipped(c, s);
 	err = err ?: fill_shed(c, s);

@@ -9,47 +9,9 @@
 
 #include <errno.h>
 
-#include "export/jsonw.h"
+#include "export/json_put.h"
+#include "export/json_threads.h"
 #include "snapshot/snapshot.h"
-
-static void put_string(struct jsonw *w, const char *key, const char *v)
-{
-	jsonw__key(w, key);
-	jsonw__string(w, v);
-}
-
-static void put_uint(struct jsonw *w, const char *key, uint64_t v)
-{
-	jsonw__key(w, key);
-	jsonw__uint(w, v);
-}
-
-static void put_real(struct jsonw *w, const char *key, double v)
-{
-	jsonw__key(w, key);
-	jsonw__real(w, v);
-}
-
-static void put_null(struct jsonw *w, const char *key)
-{
-	jsonw__key(w, key);
-	jsonw__null(w);
-}
-
-static void put_uint_if(struct jsonw *w, const char *key, bool measured, uint64_t v)
-{
-	if (measured)
-		put_uint(w, key, v);
-	else
-		put_null(w, key);
-}
-
-static void section(struct jsonw *w, const char *key, char bracket)
-{
-	jsonw__line(w);
-	jsonw__key(w, key);
-	jsonw__open(w, bracket);
-}
 
 static void tool(struct jsonw *w, const struct snapshot *s)
 {
@@ -159,29 +121,6 @@ static void overhead(struct jsonw *w, const struct snapshot *s)
 	jsonw__close(w, '}');
 }
 
-/* offset is OpenTelemetry's: the index of counts[0], one less than its place. */
-static void histogram(struct jsonw *w, const struct snapshot_hist *h)
-{
-	uint32_t lo = 0, hi = h->counts ? h->cnt : 0;
-
-	while (lo < hi && !h->counts[lo])
-		lo++;
-	while (hi > lo && !h->counts[hi - 1])
-		hi--;
-	jsonw__key(w, "histogram");
-	jsonw__open(w, '{');
-	put_uint(w, "scale", RT_HIST_SCALE);
-	put_uint(w, "zero_count", h->zero_cnt);
-	jsonw__key(w, "offset");
-	jsonw__int(w, lo < hi ? (int64_t)h->first + lo - 1 : 0);
-	jsonw__key(w, "counts");
-	jsonw__open(w, '[');
-	for (; lo < hi; lo++)
-		jsonw__uint(w, h->counts[lo]);
-	jsonw__close(w, ']');
-	jsonw__close(w, '}');
-}
-
 static void fn_identity(struct jsonw *w, const struct snapshot_fn *fn)
 {
 	put_string(w, "name", fn->name);
@@ -221,7 +160,7 @@ static void fn_durations(struct jsonw *w, const struct snapshot *s, const struct
 	else
 		put_null(w, "share");
 	if (timed)
-		histogram(w, &fn->hist);
+		put_histogram(w, &fn->hist);
 	else
 		put_null(w, "histogram");
 }
@@ -299,6 +238,7 @@ static int render(const struct snapshot *s, struct strbuf *out)
 	jsonw__close(&w, ']');
 	edges(&w, s);
 	skipped(&w, s);
+	json__threads(&w, s);
 	jsonw__close(&w, '}');
 	strbuf__addc(out, '\n');
 	return out->oom ? -ENOMEM : 0;

@@ -6,7 +6,10 @@
  */
 #include "snapshot/snapshot.h"
 
+#include <errno.h>
 #include <math.h>
+#include <stdlib.h>
+#include <string.h>
 
 double hist__upper_ns(uint32_t place)
 {
@@ -53,17 +56,42 @@ static double value_at(const struct snapshot_hist *h, double rank)
 	return low + (high - low) * (part < 1 ? part : 1);
 }
 
-uint64_t snapshot__quantile_ns(const struct snapshot_fn *fn, double q)
+uint64_t hist__quantile_ns(const struct snapshot_hist *h, uint64_t min_ns, uint64_t max_ns,
+			   double q)
 {
-	uint64_t cnt = hist__count(&fn->hist);
+	uint64_t cnt = hist__count(h);
 	double v;
 
 	if (!cnt)
 		return 0;
-	v = value_at(&fn->hist, q * (double)cnt);
-	if (v <= (double)fn->min_ns)
-		return fn->min_ns;
-	if (v >= (double)fn->max_ns)
-		return fn->max_ns;
+	v = value_at(h, q * (double)cnt);
+	if (v <= (double)min_ns)
+		return min_ns;
+	if (v >= (double)max_ns)
+		return max_ns;
 	return (uint64_t)llround(v);
+}
+
+uint64_t snapshot__quantile_ns(const struct snapshot_fn *fn, double q)
+{
+	return hist__quantile_ns(&fn->hist, fn->min_ns, fn->max_ns, q);
+}
+
+int hist__from_places(const uint64_t *places, uint32_t cnt, struct snapshot_hist *out)
+{
+	uint32_t first = 0, end = cnt;
+
+	while (end && !places[end - 1])
+		end--;
+	while (first < end && !places[first])
+		first++;
+	if (first == end)
+		return 0;
+	out->counts = malloc((end - first) * sizeof(*out->counts));
+	if (!out->counts)
+		return -ENOMEM;
+	memcpy(out->counts, places + first, (end - first) * sizeof(*out->counts));
+	out->first = first;
+	out->cnt = end - first;
+	return 0;
 }

@@ -31,6 +31,13 @@ void snapshot__free(struct snapshot *s)
 	free(s->fns);
 	free(s->edges);
 	free(s->skipped);
+	for (size_t i = 0; s->threads && i < s->thread_cnt; i++)
+		free(s->threads[i].queue.hist.counts);
+	free(s->threads);
+	for (size_t i = 0; s->locks && i < s->lock_cnt; i++)
+		free(s->locks[i].wait.hist.counts);
+	free(s->locks);
+	free(s->stalls);
 	arena__free(s->arena);
 	free(s);
 }

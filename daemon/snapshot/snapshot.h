@@ -13,17 +13,12 @@
 #include <stdint.h>
 
 #include "roletrace/hist.h"
+#include "snapshot/stats.h"
+#include "snapshot/threads.h"
 
 #define SNAPSHOT_SCHEMA "roletrace.snapshot/1"
 
 struct arena;
-
-/* counts[place], place as in hist.h: bucket + 1. NULL counts: empty. */
-struct snapshot_hist {
-	uint64_t zero_cnt;
-	uint32_t first, cnt; /* counts[0] is place `first`; cnt places */
-	uint64_t *counts;    /* owned */
-};
 
 enum snapshot_coverage { COVERAGE_EXACT, COVERAGE_SAMPLED, COVERAGE_ENTRY_ONLY };
 #define COVERAGE_CNT (COVERAGE_ENTRY_ONLY + 1)
@@ -103,6 +98,13 @@ struct snapshot {
 	size_t edge_cnt;
 	struct snapshot_skip *skipped; /* array owned */
 	size_t skip_cnt;
+	bool threads_known;  /* the scheduler was watched */
+	struct snapshot_thread *threads; /* array owned, most CPU first, the dead last */
+	size_t thread_cnt;
+	struct snapshot_lock *locks; /* array owned, most waiting first */
+	size_t lock_cnt;
+	struct snapshot_stall *stalls; /* array owned, in the order they were seen */
+	size_t stall_cnt, more_stalls;
 	const char *profile; /* role profile, or NULL */
 	const char *hint;    /* one line for the reader, or NULL */
 	struct arena *arena; /* owned: the strings of a snapshot that was read; else NULL */
@@ -163,10 +165,5 @@ struct snapshot_filter {
  * overhead, lost) stay. 0 or -ENOMEM.
  */
 int snapshot__keep(struct snapshot *s, const struct snapshot_filter *filter);
-
-uint64_t hist__count(const struct snapshot_hist *h);
-/* Bounds of the bucket at a place, ns (lower is exclusive). Place 0 is (2^(-1/16), 1]. */
-double hist__lower_ns(uint32_t place);
-double hist__upper_ns(uint32_t place);
 
 #endif
