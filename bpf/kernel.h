@@ -105,10 +105,15 @@ struct pid {
 	struct upid numbers[1];
 };
 
+struct sched_entity {
+	__u64 sum_exec_runtime;
+};
+
 struct task_struct {
 	unsigned int __state;
 	void *stack;
 	int on_cpu;
+	struct sched_entity se;
 	int pid;
 	int tgid;
 	int exit_state;

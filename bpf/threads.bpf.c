@@ -258,6 +258,7 @@ static __noinline rt_u32 new_row(struct task_struct *t, rt_u32 state, rt_u64 bor
 	r->pid = pid;
 	r->born_ns = r->since_ns = born;
 	r->cpu = -1;
+	r->exec_ns = t->se.sum_exec_runtime;
 	r->tid = id_of(t, ns_below);
 	r->ns_tid = id_of(t, 0);
 	r->base_user_ns = r->user_ns = t->utime;
@@ -336,6 +337,7 @@ __noinline int bury(rt_u32 row)
 		MOVE(woken[i]);
 	for (int i = 0; i < (int)RT_WAKERS; i++)
 		from->wakers[i] = (struct rt_waker){};
+	MOVE(stolen_ns);
 	MOVE(voluntary);
 	MOVE(involuntary);
 	MOVE(migrations);
@@ -398,6 +400,8 @@ static __always_inline void switched_out(struct task_struct *t, bool preempt, rt
 	if (!r)
 		return;
 	begin(r);
+	r->stolen_ns += now - r->since_ns - (t->se.sum_exec_runtime - r->exec_ns);
+	r->exec_ns = t->se.sum_exec_runtime;
 	settle_to(r, now);
 	r->user_ns = t->utime;
 	r->system_ns = t->stime;

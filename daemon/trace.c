@@ -363,10 +363,10 @@ static void say_stalls(struct run *r, uint64_t now)
 
 	for (size_t i = 0; i < cnt; i++)
 		stalls__describe(&stalls[i], 0, &text);
-	if (cnt && !text.oom) {
+	if (cnt)
 		live__clear(r->live, r->stop_ns ? stderr : stdout);
-		fputs(text.s, stderr);
-	}
+	for (char *line = text.s, *end; (end = strchr(line, '\n')); line = end + 1)
+		log_warn("%.*s", (int)(end - line), line);
 	/* the file tells it as soon as the terminal does */
 	if (cnt)
 		r->next_write_ns = now;

@@ -60,9 +60,15 @@ void roster__stop(struct roster *r, uint64_t now_ns)
 
 /* ---- CPU by the second ---- */
 
+/* What of ns on a CPU was not its own. */
+static rt_u64 stolen_of(const struct rt_thread *t, rt_u64 ns)
+{
+	return (int64_t)t->stolen_ns <= 0 ? 0 : t->stolen_ns < ns ? t->stolen_ns : ns;
+}
+
 static rt_u64 cpu_until(const struct rt_thread *t, uint64_t now_ns)
 {
-	rt_u64 ns = t->ns[RT_STATE_RUNNING];
+	rt_u64 ns = t->ns[RT_STATE_RUNNING] - stolen_of(t, t->ns[RT_STATE_RUNNING]);
 
 	if (t->state == RT_STATE_RUNNING && now_ns > t->since_ns)
 		ns += now_ns - t->since_ns;
@@ -82,7 +88,7 @@ static void note_pace(struct pace *p, const struct rt_thread *t, uint64_t now_ns
 	/* of one that was just born nothing can be said */
 	if (now_ns < p->at_ns + PACE_NS / 2)
 		return;
-	p->now = (double)(cpu_ns - p->cpu_ns) / (double)(now_ns - p->at_ns);
+	p->now = cpu_ns < p->cpu_ns ? 0 : (double)(cpu_ns - p->cpu_ns) / (double)(now_ns - p->at_ns);
 	p->max = p->now > p->max ? p->now : p->max;
 	p->at_ns = now_ns;
 	p->cpu_ns = cpu_ns;
@@ -258,9 +264,11 @@ static void fill_wakers(const struct roster *r, const struct rt_thread *t,
 	}
 }
 
-static void fill_times(const rt_u64 ns[RT_STATE_SLOTS], struct snapshot_thread *out)
+static void fill_times(const struct rt_thread *t, const rt_u64 ns[RT_STATE_SLOTS],
+		       struct snapshot_thread *out)
 {
-	out->cpu_ns = ns[RT_STATE_RUNNING];
+	out->stolen_ns = stolen_of(t, ns[RT_STATE_RUNNING]);
+	out->cpu_ns = ns[RT_STATE_RUNNING] - out->stolen_ns;
 	out->preempted_ns = ns[RT_STATE_PREEMPTED];
 	out->run_queue_ns = ns[RT_STATE_RUNNABLE] + ns[RT_STATE_PREEMPTED];
 	for (int i = 0; i < THREAD_OFF_CNT; i++)
@@ -309,7 +317,7 @@ static int fill_thread(const struct roster *r, size_t i, struct snapshot_thread 
 		out->cpu_now = pace->now;
 		out->cpu_max = pace->max;
 	}
-	fill_times(ns, out);
+	fill_times(t, ns, out);
 	fill_wakers(r, t, out);
 	return fill_counts(r, t, out);
 }
@@ -327,7 +335,7 @@ static int fill_dead(const struct roster *r, struct snapshot *s)
 					 .state = THREAD_EXITED,
 					 .cpu_now = -1,
 					 .cpu_max = -1 };
-	fill_times(t.ns, out);
+	fill_times(&t, t.ns, out);
 	return fill_counts(r, &t, out);
 }
 

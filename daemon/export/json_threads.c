@@ -75,6 +75,7 @@ static void thread(struct jsonw *w, const struct snapshot_thread *t)
 	put_string(w, "runtime", t->tokio ? "tokio" : NULL);
 	put_uint(w, "observed_ns", t->observed_ns);
 	put_uint(w, "cpu_ns", t->cpu_ns);
+	put_uint(w, "stolen_ns", t->stolen_ns);
 	put_uint_if(w, "user_ns", t->split_known, t->user_ns);
 	put_uint_if(w, "system_ns", t->split_known, t->system_ns);
 	put_real(w, "cpu_ratio", thread__cpu_ratio(t));

@@ -239,6 +239,7 @@ static int thread_delta(struct snapshot_thread *now, const struct snapshot_threa
 {
 	now->observed_ns = grown(now->observed_ns, prev->observed_ns);
 	now->cpu_ns = grown(now->cpu_ns, prev->cpu_ns);
+	now->stolen_ns = grown(now->stolen_ns, prev->stolen_ns);
 	now->user_ns = grown(now->user_ns, prev->user_ns);
 	now->system_ns = grown(now->system_ns, prev->system_ns);
 	now->run_queue_ns = grown(now->run_queue_ns, prev->run_queue_ns);

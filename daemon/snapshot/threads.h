@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Threads, the locks they wait at, and what hangs: parts of a snapshot. A thread's life within the
- * window is cpu + run queue + all of off_ns, by construction.
+ * window is cpu + stolen + run queue + all of off_ns, by construction.
  */
 #ifndef SNAPSHOT_THREADS_H
 #define SNAPSHOT_THREADS_H
@@ -53,7 +53,8 @@ struct snapshot_thread {
 	bool state_older;      /* at least that: since before the window */
 	bool tokio;	       /* named as tokio's workers and blocking threads are */
 	uint64_t observed_ns;  /* its life within the window */
-	uint64_t cpu_ns;
+	uint64_t cpu_ns;       /* as the kernel accounts it */
+	uint64_t stolen_ns;    /* it had a CPU that the hypervisor or an interrupt took */
 	uint64_t user_ns, system_ns; /* cpu_ns divided by the kernel's ticks */
 	bool split_known;	     /* there were ticks */
 	double cpu_now, cpu_max;     /* of one CPU, over about a second; < 0: not known */

@@ -68,6 +68,10 @@ struct rt_thread {
 	rt_u64 since_ns; /* in this state */
 	rt_u64 born_ns;	 /* what is before is not in ns[]: its birth, or the gate's opening */
 	rt_u64 ns[RT_STATE_SLOTS];
+	/* of ns[RT_STATE_RUNNING], what the kernel does not account to it: taken by the hypervisor, or
+	 * by interrupts. Signed: the two clocks are read a little apart */
+	rt_u64 stolen_ns;
+	rt_u64 exec_ns; /* the kernel's account when it last left its CPU */
 	rt_u64 voluntary;
 	rt_u64 involuntary;
 	rt_u64 migrations; /* went on on another CPU */
@@ -120,7 +124,7 @@ enum rt_thread_lost {
 	}
 
 RT_ASSERT_SIZE(struct rt_times, 304);
-RT_ASSERT_SIZE(struct rt_thread, 680);
+RT_ASSERT_SIZE(struct rt_thread, 696);
 RT_ASSERT_SIZE(struct rt_futex, 32 + 304);
 
 #endif
