@@ -9,8 +9,10 @@
 
 #include <errno.h>
 
-#include "export/json_put.h"
+#include "export/json.h"
+#include "export/json_stats.h"
 #include "export/json_threads.h"
+#include "export/jsonw.h"
 #include "snapshot/snapshot.h"
 
 static void tool(struct jsonw *w, const struct snapshot *s)
@@ -239,6 +241,13 @@ static int render(const struct snapshot *s, struct strbuf *out)
 	edges(&w, s);
 	skipped(&w, s);
 	json__threads(&w, s);
+	json__paths(&w, s);
+	json__profiles(&w, s);
+	if (s->alloc_stack_cnt) {
+		section(&w, "memory", '{');
+		json__alloc_stacks(&w, s);
+		jsonw__close(&w, '}');
+	}
 	jsonw__close(&w, '}');
 	strbuf__addc(out, '\n');
 	return out->oom ? -ENOMEM : 0;

@@ -3,7 +3,7 @@
 
 #include <stdio.h>
 
-#include "export/json_put.h"
+#include "export/json_stats.h"
 #include "snapshot/snapshot.h"
 
 static void put_int_if(struct jsonw *w, const char *key, bool known, int64_t v)

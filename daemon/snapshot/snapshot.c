@@ -38,6 +38,9 @@ void snapshot__free(struct snapshot *s)
 		free(s->locks[i].wait.hist.counts);
 	free(s->locks);
 	free(s->stalls);
+	profiles__free(s->profiles);
+	free(s->paths);
+	free(s->alloc_stacks);
 	arena__free(s->arena);
 	free(s);
 }

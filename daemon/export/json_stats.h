@@ -1,50 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Members of a JSON object: what the parts of the snapshot file are made of. */
-#ifndef EXPORT_JSON_PUT_H
-#define EXPORT_JSON_PUT_H
+/* Histograms and {stats} of the snapshot file. */
+#ifndef EXPORT_JSON_STATS_H
+#define EXPORT_JSON_STATS_H
 
-#include "export/jsonw.h"
+#include "export/json.h"
 #include "roletrace/hist.h"
 #include "snapshot/stats.h"
-
-static inline void put_string(struct jsonw *w, const char *key, const char *v)
-{
-	jsonw__key(w, key);
-	jsonw__string(w, v);
-}
-
-static inline void put_uint(struct jsonw *w, const char *key, uint64_t v)
-{
-	jsonw__key(w, key);
-	jsonw__uint(w, v);
-}
-
-static inline void put_real(struct jsonw *w, const char *key, double v)
-{
-	jsonw__key(w, key);
-	jsonw__real(w, v);
-}
-
-static inline void put_null(struct jsonw *w, const char *key)
-{
-	jsonw__key(w, key);
-	jsonw__null(w);
-}
-
-static inline void put_uint_if(struct jsonw *w, const char *key, bool measured, uint64_t v)
-{
-	if (measured)
-		put_uint(w, key, v);
-	else
-		put_null(w, key);
-}
-
-static inline void section(struct jsonw *w, const char *key, char bracket)
-{
-	jsonw__line(w);
-	jsonw__key(w, key);
-	jsonw__open(w, bracket);
-}
 
 /* null unless measured. */
 static inline void put_real_if(struct jsonw *w, const char *key, bool measured, double v)
