@@ -11,7 +11,7 @@
 #include "base/strbuf.h"
 
 static const struct exporter *const exporters[] = { &export_json, &export_csv, &export_csv_buckets,
-						    &export_prom };
+						    &export_csv_threads, &export_prom };
 
 #define EXPORTER_CNT (sizeof(exporters) / sizeof(exporters[0]))
 

@@ -23,7 +23,8 @@ struct export_dest {
 	const char *path; /* borrowed from the spec; "-" is standard output */
 };
 
-extern const struct exporter export_json, export_csv, export_csv_buckets, export_prom;
+extern const struct exporter export_json, export_csv, export_csv_buckets, export_csv_threads,
+	export_prom;
 
 /*
  * Parses "[FORMAT:]FILE": the format is named, or told by FILE's suffix; a lone "-" is JSON. What

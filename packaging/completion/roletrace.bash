@@ -42,7 +42,7 @@ _roletrace_files() {
 
 # [FORMAT:]FILE
 _roletrace_output() {
-	_roletrace_words '- json: csv: csv-buckets: prom:' "$1"
+	_roletrace_words '- json: csv: csv-buckets: csv-threads: prom:' "$1"
 	[[ ${COMPREPLY[0]-} != *: ]] || compopt -o nospace 2>/dev/null
 	_roletrace_files "$1"
 }

@@ -12,7 +12,7 @@ function __roletrace_processes
 end
 
 function __roletrace_outputs
-    printf '%s\n' - json: csv: csv-buckets: prom:
+    printf '%s\n' - json: csv: csv-buckets: csv-threads: prom:
     set --local format (string match --regex '^[a-z-]+:' -- (commandline --current-token))
     if test -n "$format"
         printf "$format%s\n" (__fish_complete_path (string replace $format '' -- (commandline --current-token)))

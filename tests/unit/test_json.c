@@ -262,7 +262,7 @@ static const struct {
 	{ "/var/lib/role.prom", "/var/lib/role.prom", "prom" },
 	{ "prom:x", "x", "prom" },
 	{ "xml:out.json", NULL, "unknown output format 'xml'" },
-	{ "xml:-", NULL, "(formats: json csv csv-buckets prom)" },
+	{ "xml:-", NULL, "(formats: json csv csv-buckets csv-threads prom)" },
 	{ "buckets.csv:x", NULL, "unknown output format 'buckets.csv'" },
 	{ "odd:name.json", NULL, "unknown output format 'odd'" },
 	{ ":x.json", NULL, "unknown output format ''" },
