@@ -62,8 +62,8 @@ struct {
 /* Knobs, fixed at load. */
 const volatile rt_u32 thread_rows;
 const volatile rt_u32 futex_mask;
-const volatile rt_u32 chunk_cnt;  /* chunk 0 unused */
-const volatile rt_u32 ns_below;	  /* pid namespaces from the daemon's down to the target's */
+const volatile rt_u32 chunk_cnt; /* chunk 0 unused */
+const volatile rt_u32 ns_below;	 /* pid namespaces from the daemon's down to the target's */
 const volatile rt_u64 hist_bounds[16] = RT_HIST_BOUNDS;
 
 /* Written by the daemon while the programs run. */

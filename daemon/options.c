@@ -98,7 +98,8 @@ static const struct argp_option table[] = {
 	  2 },
 	{ "output", 'o', "[FORMAT:]FILE", 0,
 	  "Write the snapshot to FILE (repeatable; default ./roletrace-COMM-PID.json; `-' is "
-	  "standard output). FORMAT is json, csv, csv-buckets, csv-threads or prom; without it FILE's suffix "
+	  "standard output). FORMAT is json, csv, csv-buckets, csv-threads or prom; without it "
+	  "FILE's suffix "
 	  "tells",
 	  2 },
 	{ "sort", KEY_SORT, "total|calls|avg|p95|max|self|name", 0,

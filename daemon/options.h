@@ -56,7 +56,7 @@ struct options {
 	unsigned int limit; /* rows per table; 0: all */
 	unsigned int width; /* columns; 0: the terminal's */
 	bool no_functions, no_threads, raw, verbose;
-	double stall_s; /* what hangs that long is told; 0: the default */
+	double stall_s;	     /* what hangs that long is told; 0: the default */
 	bool empty_programs; /* the floor of the benchmarks: probes that do nothing */
 };
 

@@ -209,8 +209,11 @@ static int attach(struct run *r)
 	if (!o->no_threads) {
 		err = threads__new(&r->target, tracer__kernel_tgid(r->tracer), &r->threads,
 				   &reason);
-		if (err)
-			return say(code_of(err), reason, strerror(-err));
+		/* functions can be traced all the same */
+		if (err) {
+			log_warn("%s", reason ? reason : strerror(-err));
+			free(reason);
+		}
 	}
 	co.threads = r->threads;
 	r->collector = collector__new(r->plan, &r->target, r->tracer, &co);

@@ -15,7 +15,7 @@ struct collector;
 
 struct collector_opts {
 	const char *version, *kernel, *exit_mode;
-	double budget; /* < 0: off */
+	double budget;		 /* < 0: off */
 	struct threads *threads; /* NULL: not watched */
 	uint64_t stall_ns;
 	bool no_progress; /* tell when no thread runs for that long */

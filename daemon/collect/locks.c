@@ -34,7 +34,7 @@ struct locks {
 	const struct roster *roster;
 	const struct target *target;
 	int mem;
-	size_t used; /* places of futexes, when last looked at */
+	size_t used;		      /* places of futexes, when last looked at */
 	uint64_t forgotten, unlisted; /* waits at futexes without a row */
 };
 
@@ -364,10 +364,6 @@ int locks__fill(struct locks *l, struct snapshot *s)
 		qsort(found.data, found.cnt, sizeof(*found.data), by_waiting);
 	s->locks = found.data;
 	s->lock_cnt = found.cnt;
+	s->unlisted_waits = l->forgotten + l->unlisted;
 	return err;
-}
-
-uint64_t locks__unlisted(const struct locks *l)
-{
-	return l->forgotten + l->unlisted;
 }

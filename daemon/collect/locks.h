@@ -20,9 +20,9 @@ void locks__free(struct locks *l);
 /* A futex as it is now. */
 struct lock_view {
 	enum lock_kind kind;
-	uint64_t address;   /* of the lock: not always that of the futex */
-	rt_u32 holder;	    /* its tid in the target's namespace; 0: not stored, or nobody */
-	bool held;	    /* memory says that it is locked and waited for */
+	uint64_t address; /* of the lock: not always that of the futex */
+	rt_u32 holder;	  /* its tid in the target's namespace; 0: not stored, or nobody */
+	bool held;	  /* memory says that it is locked and waited for */
 };
 /* Whether the thread is blocked at a futex. */
 bool locks__is_wait(const struct rt_thread *t);
@@ -36,7 +36,5 @@ bool locks__moved_since(const struct locks *l, uint64_t futex, uint64_t since_ns
 
 /* Fills s->locks from the roster's last look. 0 or -ENOMEM. */
 int locks__fill(struct locks *l, struct snapshot *s);
-/* Waits at futexes that are in no row of that. */
-uint64_t locks__unlisted(const struct locks *l);
 
 #endif

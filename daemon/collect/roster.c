@@ -88,7 +88,8 @@ static void note_pace(struct pace *p, const struct rt_thread *t, uint64_t now_ns
 	/* of one that was just born nothing can be said */
 	if (now_ns < p->at_ns + PACE_NS / 2)
 		return;
-	p->now = cpu_ns < p->cpu_ns ? 0 : (double)(cpu_ns - p->cpu_ns) / (double)(now_ns - p->at_ns);
+	p->now =
+		cpu_ns < p->cpu_ns ? 0 : (double)(cpu_ns - p->cpu_ns) / (double)(now_ns - p->at_ns);
 	p->max = p->now > p->max ? p->now : p->max;
 	p->at_ns = now_ns;
 	p->cpu_ns = cpu_ns;
@@ -202,13 +203,20 @@ uint64_t roster__state_ns(const struct roster *r, const struct rt_thread *t, boo
 enum thread_state roster__state(const struct rt_thread *t)
 {
 	static const enum thread_state states[RT_STATE_CNT] = {
-		[RT_STATE_NONE] = THREAD_EXITED,	[RT_STATE_RUNNING] = THREAD_RUNNING,
-		[RT_STATE_RUNNABLE] = THREAD_RUNNABLE,	[RT_STATE_PREEMPTED] = THREAD_PREEMPTED,
-		[RT_STATE_FUTEX] = THREAD_FUTEX,	[RT_STATE_LOCK] = THREAD_LOCK,
-		[RT_STATE_EPOLL] = THREAD_EPOLL,	[RT_STATE_SLEEP] = THREAD_SLEEP,
-		[RT_STATE_IO] = THREAD_IO,		[RT_STATE_SOCKET] = THREAD_SOCKET,
-		[RT_STATE_PIPE] = THREAD_PIPE,		[RT_STATE_OTHER] = THREAD_OTHER,
-		[RT_STATE_STOPPED] = THREAD_STOPPED,	[RT_STATE_EXITED] = THREAD_EXITED,
+		[RT_STATE_NONE] = THREAD_EXITED,
+		[RT_STATE_RUNNING] = THREAD_RUNNING,
+		[RT_STATE_RUNNABLE] = THREAD_RUNNABLE,
+		[RT_STATE_PREEMPTED] = THREAD_PREEMPTED,
+		[RT_STATE_FUTEX] = THREAD_FUTEX,
+		[RT_STATE_LOCK] = THREAD_LOCK,
+		[RT_STATE_EPOLL] = THREAD_EPOLL,
+		[RT_STATE_SLEEP] = THREAD_SLEEP,
+		[RT_STATE_IO] = THREAD_IO,
+		[RT_STATE_SOCKET] = THREAD_SOCKET,
+		[RT_STATE_PIPE] = THREAD_PIPE,
+		[RT_STATE_OTHER] = THREAD_OTHER,
+		[RT_STATE_STOPPED] = THREAD_STOPPED,
+		[RT_STATE_EXITED] = THREAD_EXITED,
 	};
 
 	return t->state < RT_STATE_CNT ? states[t->state] : THREAD_OTHER;

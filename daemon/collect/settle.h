@@ -32,8 +32,8 @@ rt_u64 settler__in_flight(const struct settler *s, rt_u32 fn); /* the dead left 
 rt_u64 settler__stale(const struct settler *s, rt_u32 fn);
 rt_u64 settler__dead(const struct settler *s, rt_u32 fn); /* ended without an exit */
 
-
-/* A call that is open, as of the last pass; a thread's frames follow each other, outermost first. */
+/* A call that is open, as of the last pass; a thread's frames follow each other, outermost first.
+ */
 struct settled_frame {
 	rt_u32 tid; /* of the outermost pid namespace */
 	rt_u32 fn;

@@ -115,9 +115,10 @@ static void add_frames(const struct stalls *s, const struct rt_thread *t, struct
 
 	for (size_t i = 0; i < cnt && out->frame_cnt < STALL_FRAMES; i++)
 		if (f[i].tid == t->pid && !f[i].doubtful)
-			out->frames[out->frame_cnt++] = (struct stall_frame){
-				s->plan->fns[f[i].fn].name, now > f[i].start_ns ? now - f[i].start_ns : 0
-			};
+			out->frames[out->frame_cnt++] =
+				(struct stall_frame){ s->plan->fns[f[i].fn].name,
+						      now > f[i].start_ns ? now - f[i].start_ns
+									  : 0 };
 }
 
 static void describe(const struct stalls *s, const struct rt_thread *t, struct stall_thread *out)
@@ -174,9 +175,9 @@ static struct known_stall *new_stall(struct stalls *s, enum stall_kind kind, boo
 		return NULL;
 	}
 	k = &s->known[s->known_cnt++];
-	*k = (struct known_stall){ .told = { .kind = kind,
-					     .proven = proven,
-					     .seen_unix_ns = clock__unix_ns() } };
+	*k = (struct known_stall){
+		.told = { .kind = kind, .proven = proven, .seen_unix_ns = clock__unix_ns() }
+	};
 	return k;
 }
 
@@ -349,8 +350,9 @@ static void find_suspects(struct stalls *s)
 	for (size_t i = 0; suspects && i < cnt; i++)
 		if (is_suspect(s, &rows[i]))
 			suspects[n++] = i;
-	k = n ? new_stall(s, looks_like_deadlock(s, suspects, n, rows) ? STALL_DEADLOCK
-								       : STALL_LOCK_WAIT,
+	k = n ? new_stall(s,
+			  looks_like_deadlock(s, suspects, n, rows) ? STALL_DEADLOCK
+								    : STALL_LOCK_WAIT,
 			  false)
 	      : NULL;
 	for (size_t i = 0; k && i < n; i++)
@@ -369,8 +371,8 @@ static void find_suspects(struct stalls *s)
 
 /* ---- blocked workers, disks, silence ---- */
 
-static void tell_one(struct stalls *s, enum stall_kind kind, bool proven,
-		     const struct rt_thread *t, uint64_t since_ns)
+static void tell_one(struct stalls *s, enum stall_kind kind, bool proven, const struct rt_thread *t,
+		     uint64_t since_ns)
 {
 	struct known_stall *k = is_known(s, kind, t) ? NULL : new_stall(s, kind, proven);
 

@@ -35,8 +35,7 @@ struct threadwatch *threadwatch__new(struct threads *threads, const struct plan 
 	w->traced = plan->fn_cnt != 0;
 	w->roster = roster__new(threads);
 	w->locks = w->roster ? locks__new(threads, w->roster, target) : NULL;
-	w->stalls =
-		w->locks ? stalls__new(w->roster, w->locks, settler, plan, target, &so) : NULL;
+	w->stalls = w->locks ? stalls__new(w->roster, w->locks, settler, plan, target, &so) : NULL;
 	if (!w->stalls) {
 		threadwatch__free(w);
 		errno = ENOMEM;
@@ -78,13 +77,6 @@ const struct snapshot_stall *threadwatch__tick(struct threadwatch *w, uint64_t n
 	return stalls__find(w->stalls, cnt);
 }
 
-static uint64_t lost_of(const struct threadwatch *w, enum rt_thread_lost what)
-{
-	uint64_t n = threads__lost(w->threads, what);
-
-	return what == RT_THREAD_LOST_FUTEXES ? n + locks__unlisted(w->locks) : n;
-}
-
 int threadwatch__fill(struct threadwatch *w, struct snapshot *s)
 {
 	int err = roster__look(w->roster);
@@ -100,7 +92,8 @@ size_t threadwatch__lost(const struct threadwatch *w, struct snapshot_lost *out)
 	size_t n = 0;
 
 	for (; n < RT_THREAD_LOST_CNT; n++)
-		out[n] = (struct snapshot_lost){ names[n], lost_of(w, (enum rt_thread_lost)n) };
+		out[n] = (struct snapshot_lost){ names[n], threads__lost(w->threads,
+									 (enum rt_thread_lost)n) };
 	out[n] = (struct snapshot_lost){ "switches_skipped", threads__missed(w->threads) };
 	return n + 1;
 }

@@ -19,8 +19,8 @@ struct threadwatch_opts {
 
 /* All borrowed. NULL with errno. */
 struct threadwatch *threadwatch__new(struct threads *threads, const struct plan *plan,
-			 const struct target *target, struct settler *settler,
-			 const struct threadwatch_opts *opts);
+				     const struct target *target, struct settler *settler,
+				     const struct threadwatch_opts *opts);
 void threadwatch__free(struct threadwatch *w);
 
 void threadwatch__start(struct threadwatch *w, uint64_t now_ns);

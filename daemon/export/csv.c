@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Tables for spreadsheets and data frames (docs/formats.md): csv has one row per function,
- * csv-buckets one per histogram bucket, csv-threads one per thread. Quoting is RFC 4180's, lines end in LF, text is UTF-8. An
- * empty field was not measured, or is not known. Columns are added at the end, never moved: the
- * header names them with their units.
+ * csv-buckets one per histogram bucket, csv-threads one per thread. Quoting is RFC 4180's, lines
+ * end in LF, text is UTF-8. An empty field was not measured, or is not known. Columns are added at
+ * the end, never moved: the header names them with their units.
  */
 #include "export/export.h"
 

@@ -177,5 +177,6 @@ void json__threads(struct jsonw *w, const struct snapshot *s)
 	for (size_t i = 0; i < s->stall_cnt; i++)
 		stall(w, &s->stalls[i]);
 	jsonw__close(w, ']');
+	put_uint(w, "lock_waits_unlisted", s->unlisted_waits);
 	put_uint(w, "stalls_untold", s->more_stalls);
 }

@@ -97,8 +97,7 @@ static void add_off_cpu(const struct snapshot *s, const char *origin, struct str
 	for (size_t i = 0; i < s->thread_cnt; i++)
 		for (int r = 0; r < THREAD_OFF_CNT && is_listed(s, i); r++) {
 			begin(out, metric, &s->threads[i], origin);
-			strbuf__addf(out, ",reason=\"%s\"} ",
-				     thread_state_names[THREAD_FUTEX + r]);
+			strbuf__addf(out, ",reason=\"%s\"} ", thread_state_names[THREAD_FUTEX + r]);
 			prom__seconds(out, s->threads[i].off_ns[r]);
 			strbuf__addc(out, '\n');
 		}
@@ -132,8 +131,7 @@ static void add_lock(const struct snapshot_lock *l, enum lock_figure what, const
 	if (what == LOCK_SECONDS)
 		prom__seconds(out, l->wait.total_ns);
 	else
-		strbuf__addf(out, "%" PRIu64,
-			     what == LOCK_WAITS ? l->wait.count : l->waiters_now);
+		strbuf__addf(out, "%" PRIu64, what == LOCK_WAITS ? l->wait.count : l->waiters_now);
 	strbuf__addc(out, '\n');
 }
 
@@ -168,10 +166,9 @@ static void add_stalls(const struct snapshot *s, const char *origin, struct strb
 			for (size_t i = 0; i < s->stall_cnt; i++)
 				cnt += s->stalls[i].kind == (enum stall_kind)kind &&
 				       s->stalls[i].proven == proven && !s->stalls[i].over_unix_ns;
-			strbuf__addf(out,
-				     "roletrace_stalls{kind=\"%s\",certainty=\"%s\",%s} %zu\n",
-				     stall_kind_names[kind], proven ? "proven" : "suspected", origin,
-				     cnt);
+			strbuf__addf(out, "roletrace_stalls{kind=\"%s\",certainty=\"%s\",%s} %zu\n",
+				     stall_kind_names[kind], proven ? "proven" : "suspected",
+				     origin, cnt);
 		}
 }
 

@@ -253,8 +253,7 @@ static int thread_delta(struct snapshot_thread *now, const struct snapshot_threa
 		now->woken[i] = grown(now->woken[i], prev->woken[i]);
 	for (int i = 0; i < THREAD_WAKERS; i++)
 		if (now->wakers[i].tid == prev->wakers[i].tid)
-			now->wakers[i].count =
-				grown(now->wakers[i].count, prev->wakers[i].count);
+			now->wakers[i].count = grown(now->wakers[i].count, prev->wakers[i].count);
 	return stats_delta(&now->queue, &prev->queue);
 }
 

@@ -308,8 +308,8 @@ static void check_schema(struct reader *r, json_t *doc)
 int snapshot__read(const char *text, size_t len, struct snapshot **out, struct strbuf *reason)
 {
 	static void (*const parts[])(struct reader *, json_t *) = {
-		check_schema,  read_tool,     read_target,	 read_window, read_health,
-		read_lost,     read_overhead, read_functions,	 read_edges,  read_skipped,
+		check_schema,  read_tool,     read_target,	 read_window,  read_health,
+		read_lost,     read_overhead, read_functions,	 read_edges,   read_skipped,
 		read_profiles, read_paths,    read_alloc_stacks, read_threads,
 	};
 	struct reader r = { .s = snapshot__new(), .reason = reason, .row = NO_ROW };

@@ -63,8 +63,8 @@ static void read_wakers(struct reader *r, json_t *o, struct snapshot_thread *t)
 	for (size_t i = 0; i < json_array_size(list) && i < THREAD_WAKERS && !r->err; i++) {
 		json_t *w = json_array_get(list, i);
 
-		t->wakers[i] = (struct snapshot_waker){ get_tid(r, w, "tid"),
-							get_uint(r, w, "count") };
+		t->wakers[i] =
+			(struct snapshot_waker){ get_tid(r, w, "tid"), get_uint(r, w, "count") };
 	}
 }
 
@@ -136,8 +136,8 @@ static void read_stall_thread(struct reader *r, json_t *o, struct stall_thread *
 	for (size_t i = 0; i < json_array_size(frames) && i < STALL_FRAMES && !r->err; i++) {
 		json_t *f = json_array_get(frames, i);
 
-		t->frames[t->frame_cnt++] = (struct stall_frame){ get_string(r, f, "name"),
-								  get_uint(r, f, "age_ns") };
+		t->frames[t->frame_cnt++] =
+			(struct stall_frame){ get_string(r, f, "name"), get_uint(r, f, "age_ns") };
 	}
 }
 
@@ -178,5 +178,6 @@ void read_threads(struct reader *r, json_t *doc)
 		read_stall(r, get_row(r, list, i), &s->stalls[s->stall_cnt++]);
 	r->part = "";
 	r->row = NO_ROW;
+	s->unlisted_waits = get_uint(r, doc, "lock_waits_unlisted");
 	s->more_stalls = get_uint(r, doc, "stalls_untold");
 }

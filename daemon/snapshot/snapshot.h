@@ -99,11 +99,12 @@ struct snapshot {
 	size_t edge_cnt;
 	struct snapshot_skip *skipped; /* array owned */
 	size_t skip_cnt;
-	bool threads_known;  /* the scheduler was watched */
+	bool threads_known;		 /* the scheduler was watched */
 	struct snapshot_thread *threads; /* array owned, most CPU first, the dead last */
 	size_t thread_cnt;
 	struct snapshot_lock *locks; /* array owned, most waiting first */
 	size_t lock_cnt;
+	uint64_t unlisted_waits;       /* at futexes without a row */
 	struct snapshot_stall *stalls; /* array owned, in the order they were seen */
 	size_t stall_cnt, more_stalls;
 	struct snapshot_profiles *profiles; /* owned; NULL: none was asked for */

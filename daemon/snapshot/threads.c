@@ -19,21 +19,15 @@ const char *const thread_waker_names[WAKER_CNT] = {
 };
 
 const char *const lock_kind_names[LOCK_KIND_CNT] = {
-	[LOCK_FUTEX] = "futex",
-	[LOCK_PTHREAD] = "pthread_mutex",
-	[LOCK_PI] = "pi_mutex",
-	[LOCK_STD] = "std_mutex",
-	[LOCK_RWLOCK] = "std_rwlock",
-	[LOCK_PARKING_LOT] = "parking_lot",
-	[LOCK_PARK] = "park",
-	[LOCK_JOIN] = "join",
+	[LOCK_FUTEX] = "futex",	      [LOCK_PTHREAD] = "pthread_mutex",
+	[LOCK_PI] = "pi_mutex",	      [LOCK_STD] = "std_mutex",
+	[LOCK_RWLOCK] = "std_rwlock", [LOCK_PARKING_LOT] = "parking_lot",
+	[LOCK_PARK] = "park",	      [LOCK_JOIN] = "join",
 };
 
 const char *const stall_kind_names[STALL_KIND_CNT] = {
-	[STALL_DEADLOCK] = "deadlock",
-	[STALL_LOCK_WAIT] = "lock_wait",
-	[STALL_BLOCKED_POLL] = "blocked_poll",
-	[STALL_DISK] = "disk",
+	[STALL_DEADLOCK] = "deadlock",	       [STALL_LOCK_WAIT] = "lock_wait",
+	[STALL_BLOCKED_POLL] = "blocked_poll", [STALL_DISK] = "disk",
 	[STALL_NO_PROGRESS] = "no_progress",
 };
 

@@ -49,12 +49,12 @@ struct snapshot_thread {
 	int tid, ns_tid; /* 0: the row of all that have ended */
 	uint64_t count;	 /* threads in this row */
 	enum thread_state state;
-	uint64_t state_ns;     /* for how long it has been in it */
-	bool state_older;      /* at least that: since before the window */
-	bool tokio;	       /* named as tokio's workers and blocking threads are */
-	uint64_t observed_ns;  /* its life within the window */
-	uint64_t cpu_ns;       /* as the kernel accounts it */
-	uint64_t stolen_ns;    /* it had a CPU that the hypervisor or an interrupt took */
+	uint64_t state_ns;	     /* for how long it has been in it */
+	bool state_older;	     /* at least that: since before the window */
+	bool tokio;		     /* named as tokio's workers and blocking threads are */
+	uint64_t observed_ns;	     /* its life within the window */
+	uint64_t cpu_ns;	     /* as the kernel accounts it */
+	uint64_t stolen_ns;	     /* it had a CPU that the hypervisor or an interrupt took */
 	uint64_t user_ns, system_ns; /* cpu_ns divided by the kernel's ticks */
 	bool split_known;	     /* there were ticks */
 	double cpu_now, cpu_max;     /* of one CPU, over about a second; < 0: not known */
@@ -85,7 +85,7 @@ struct snapshot_lock {
 	enum lock_kind kind;
 	uint64_t address; /* the futex; of parking_lot, the lock where it is known */
 	uint64_t waiters_now, oldest_ns;
-	int holder_tid; /* now; 0: not known, or nobody */
+	int holder_tid;		    /* now; 0: not known, or nobody */
 	struct snapshot_stats wait; /* waits that ended */
 };
 
@@ -112,10 +112,10 @@ struct stall_thread {
 	uint64_t wait_ns;
 	uint64_t address; /* it waits at; 0: at none */
 	enum lock_kind lock;
-	int holder_tid;	  /* 0: not known */
-	bool holder_proven; /* else a candidate */
-	int syscall;	    /* -1: none, or not known */
-	char wchan[32];	    /* where in the kernel; "" unknown */
+	int holder_tid;				 /* 0: not known */
+	bool holder_proven;			 /* else a candidate */
+	int syscall;				 /* -1: none, or not known */
+	char wchan[32];				 /* where in the kernel; "" unknown */
 	struct stall_frame frames[STALL_FRAMES]; /* traced functions it is in */
 	size_t frame_cnt;
 };
@@ -123,9 +123,9 @@ struct stall_thread {
 #define STALL_THREADS 16
 struct snapshot_stall {
 	enum stall_kind kind;
-	bool proven; /* else suspected */
+	bool proven;			     /* else suspected */
 	uint64_t seen_unix_ns, over_unix_ns; /* over 0: it still hangs */
-	uint64_t age_ns; /* how long it had hung when it was seen */
+	uint64_t age_ns;		     /* how long it had hung when it was seen */
 	struct stall_thread threads[STALL_THREADS];
 	size_t thread_cnt, more_threads;
 };

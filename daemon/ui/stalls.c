@@ -18,31 +18,40 @@ static void add_line(struct strbuf *out, struct strbuf *line, unsigned int width
 	strbuf__reset(line);
 }
 
+/* "%s" is who, and for how long. */
+static const char *words_of(const struct snapshot_stall *s)
+{
+	switch (s->kind) {
+	case STALL_DEADLOCK:
+		if (!s->proven)
+			return "suspected deadlock: %s for locks nobody frees";
+		return s->thread_cnt == 1 ? "deadlock (proven): %s for a lock of its own"
+					  : "deadlock (proven): %s for each other's locks";
+	case STALL_LOCK_WAIT:
+		return "suspected: %s for a lock nobody frees";
+	case STALL_BLOCKED_POLL:
+		return s->proven ? "%s in a poll that does not return"
+				 : "suspected: %s, a worker blocked inside a poll";
+	case STALL_DISK:
+		return "%s for a disk";
+	default:
+		return "no progress: %s, nothing runs";
+	}
+}
+
 static void add_headline(const struct snapshot_stall *s, struct strbuf *line)
 {
-	static const char *const words[STALL_KIND_CNT][2] = {
-		[STALL_DEADLOCK] = { "a suspected deadlock: %s for locks that nobody gives up",
-				     "a deadlock (proven): %s for each other's locks" },
-		[STALL_LOCK_WAIT] = { "suspected: %s for a lock that nobody gives up",
-				      "%s for a lock that nobody gives up" },
-		[STALL_BLOCKED_POLL] = { "suspected: %s, a worker blocked inside a poll",
-					 "%s inside a poll that does not return" },
-		[STALL_DISK] = { "%s for a disk", "%s for a disk" },
-		[STALL_NO_PROGRESS] = { "no progress: %s, nothing runs",
-					"no progress: %s, nothing runs" },
-	};
 	size_t cnt = s->thread_cnt + s->more_threads;
-	char who[TEXT_CELL * 2], age[TEXT_CELL];
+	const char *words = words_of(s), *who = strstr(words, "%s");
+	char age[TEXT_CELL];
 
 	text__duration(age, s->age_ns);
+	strbuf__add(line, words, (size_t)(who - words));
 	if (cnt == 1)
-		snprintf(who, sizeof(who), "1 thread has waited %s", age);
+		strbuf__addf(line, "1 thread has waited %s", age);
 	else
-		snprintf(who, sizeof(who), "%zu threads have waited %s", cnt, age);
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wformat-nonliteral"
-	strbuf__addf(line, words[s->kind][s->proven], who);
-#pragma GCC diagnostic pop
+		strbuf__addf(line, "%zu threads have waited %s", cnt, age);
+	strbuf__adds(line, who + 2);
 }
 
 static void add_who(const struct stall_thread *t, struct strbuf *line)
@@ -57,17 +66,17 @@ static void add_wait(const struct stall_thread *t, struct strbuf *line)
 	char took[TEXT_CELL];
 
 	text__duration(took, t->wait_ns);
-	strbuf__addf(line, "%s for %s", thread_state_names[t->state], took);
-	if (t->address)
-		strbuf__addf(line, " at %s 0x%" PRIx64, lock_kind_names[t->lock], t->address);
+	strbuf__addf(line, "%s %s", thread_state_names[t->state], took);
 	if (t->holder_tid)
 		strbuf__addf(line, ", held by %d", t->holder_tid);
-	else if (t->address && lock__is_lock(t->lock))
-		strbuf__adds(line, ", which stores no holder");
+	if (t->address)
+		strbuf__addf(line, ", %s 0x%" PRIx64, lock_kind_names[t->lock], t->address);
 	else if (t->wchan[0]) {
-		strbuf__adds(line, " in ");
+		strbuf__adds(line, ", in ");
 		utf8__add_printable(line, t->wchan);
 	}
+	if (!t->holder_tid && t->address && lock__is_lock(t->lock))
+		strbuf__adds(line, ", holder unknown");
 }
 
 /* Innermost first: that is where it hangs. */

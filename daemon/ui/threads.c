@@ -117,15 +117,15 @@ static void threads_table(const struct snapshot *s, unsigned int width, size_t l
 	size_t shown = s->thread_cnt < limit ? s->thread_cnt : limit;
 	struct strbuf line = STRBUF_INIT;
 
-	strbuf__addf(&line, "%-15s%9s%10s%8s%8s%14s%8s%8s", "Thread", "TID", "State", "CPU", "Max 1s",
-		     "Waits most in", "Queue95", "Switch/s");
+	strbuf__addf(&line, "%-15s%9s%10s%8s%8s%14s%8s%8s", "Thread", "TID", "State", "CPU",
+		     "Max 1s", "Waits most in", "Queue95", "Switch/s");
 	put_line(out, &line, width, STYLE_BOLD, colour);
 	for (size_t i = 0; i < shown; i++) {
 		/* the dead are one row, and the last one */
 		const struct snapshot_thread *t =
-			&s->threads[i + 1 == shown && !s->threads[s->thread_cnt - 1].tid ?
-					    s->thread_cnt - 1 :
-					    i];
+			&s->threads[i + 1 == shown && !s->threads[s->thread_cnt - 1].tid
+					    ? s->thread_cnt - 1
+					    : i];
 
 		thread_row(t, &line);
 		put_line(out, &line, width, STYLE_PLAIN, colour);
@@ -254,8 +254,8 @@ void threads__line(const struct snapshot *s, bool colour, struct strbuf *out)
 		cnt[s->threads[i].state]++;
 		all++;
 	}
-	text__percent(cpu, s->window.duration_ns ? (double)cpu_ns / (double)s->window.duration_ns :
-						   0);
+	text__percent(cpu,
+		      s->window.duration_ns ? (double)cpu_ns / (double)s->window.duration_ns : 0);
 	strbuf__addf(&line, "%zu threads, CPU %s:", all, cpu);
 	for (int i = 0; i < THREAD_STATE_CNT; i++)
 		if (cnt[i])

@@ -68,14 +68,14 @@ struct rt_thread {
 	rt_u64 since_ns; /* in this state */
 	rt_u64 born_ns;	 /* what is before is not in ns[]: its birth, or the gate's opening */
 	rt_u64 ns[RT_STATE_SLOTS];
-	/* of ns[RT_STATE_RUNNING], what the kernel does not account to it: taken by the hypervisor, or
-	 * by interrupts. Signed: the two clocks are read a little apart */
+	/* of ns[RT_STATE_RUNNING], what the kernel does not account to it: taken by the hypervisor,
+	 * or by interrupts. Signed: the two clocks are read a little apart */
 	rt_u64 stolen_ns;
 	rt_u64 exec_ns; /* the kernel's account when it last left its CPU */
 	rt_u64 voluntary;
 	rt_u64 involuntary;
-	rt_u64 migrations; /* went on on another CPU */
-	rt_u64 woken[4];   /* by enum rt_woken */
+	rt_u64 migrations;		   /* went on on another CPU */
+	rt_u64 woken[4];		   /* by enum rt_woken */
 	struct rt_waker wakers[RT_WAKERS]; /* the first threads of the process that woke it */
 	/* the wait of RT_STATE_FUTEX and RT_STATE_LOCK; of the last one otherwise */
 	rt_u64 wait_addr;
@@ -86,9 +86,9 @@ struct rt_thread {
 	rt_u32 state; /* enum rt_state */
 	rt_u32 cpu;
 	rt_u32 syscall; /* it is blocked in, + 1; 0: none */
-	rt_u32 tid;    /* as the daemon's namespace has it */
-	rt_u32 ns_tid; /* as its own has it */
-	rt_u64 look;   /* number of the iterator's pass that saw it */
+	rt_u32 tid;	/* as the daemon's namespace has it */
+	rt_u32 ns_tid;	/* as its own has it */
+	rt_u64 look;	/* number of the iterator's pass that saw it */
 	/* the kernel's own accounts, mostly of ticks; and where they stood at born_ns */
 	rt_u64 user_ns;
 	rt_u64 system_ns;

@@ -82,7 +82,7 @@ _roletrace() {
 	--exit) _roletrace_words 'auto sites uretprobe' "$cur" ;;
 	--budget) _roletrace_words 'off' "$cur" ;;
 	--sort) _roletrace_words 'total calls avg p95 max self name' "$cur" ;;
-	-d | --duration | -i | --interval | -f | --function | --crate | --exclude | --profile | --limit | --width) ;;
+	-d | --duration | -i | --interval | -f | --function | --stall | --crate | --exclude | --profile | --limit | --width) ;;
 	*)
 		case $command,$cur in
 		list,-*) _roletrace_words "$list" "$cur" ;;
@@ -90,7 +90,7 @@ _roletrace() {
 		report,-*) _roletrace_words "$common $output --width" "$cur" ;;
 		report,*) _roletrace_files "$cur" ;;
 		,-*)
-			_roletrace_words "$list $output --name --duration --interval --budget --raw
+			_roletrace_words "$list $output --name --no-threads --stall --duration --interval --budget --raw
 				--help --usage --version" "$cur"
 			;;
 		,*) _roletrace_words 'list check report' "$cur" ;;

@@ -43,6 +43,8 @@ def proven(how, held_by):
     equal(t.process.poll(), None, "roletrace goes on")
     snapshot = t.stop()
     stall = one_stall(snapshot)
+    again = harness.roletrace("report", t.file).stdout.splitlines()
+    equal(again, t.stdout, "the report of the file")
     equal((stall["kind"], stall["certainty"]), ("deadlock", "proven"), "what it is")
     equal(sorted(tids(stall)), sorted(truth), "threads of the cycle")
     for thread in stall["threads"]:
