@@ -365,7 +365,7 @@ static void say_stalls(struct run *r, uint64_t now)
 	const struct snapshot_stall *stalls = collector__stalls(r->collector, now, &cnt);
 
 	for (size_t i = 0; i < cnt; i++)
-		stalls__describe(&stalls[i], 0, &text);
+		stalls__describe(&stalls[i], "", 0, false, &text);
 	if (cnt)
 		live__clear(r->live, r->stop_ns ? stderr : stdout);
 	for (char *line = text.s, *end; (end = strchr(line, '\n')); line = end + 1)

@@ -365,14 +365,8 @@ static void measured(struct report *r)
 
 static void stalls(struct report *r)
 {
-	for (size_t i = 0; i < r->s->stall_cnt; i++) {
-		struct strbuf text = STRBUF_INIT;
-
-		stalls__describe(&r->s->stalls[i], r->width - 7, &text);
-		text__cell(&r->text, "Stall: ", 0, STYLE_HOT, r->colour);
-		strbuf__add(&r->text, text.s, text.len);
-		strbuf__free(&text);
-	}
+	for (size_t i = 0; i < r->s->stall_cnt; i++)
+		stalls__describe(&r->s->stalls[i], "Stall: ", r->width, r->colour, &r->text);
 	if (r->s->more_stalls)
 		sayf(r, STYLE_WARM, "and %zu more stalls", r->s->more_stalls);
 }

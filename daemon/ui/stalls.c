@@ -2,20 +2,23 @@
 #include "ui/stalls.h"
 
 #include <inttypes.h>
+#include <limits.h>
 #include <string.h>
 
 #include "base/strbuf.h"
 #include "base/utf8.h"
 #include "ui/text.h"
 
-static void add_line(struct strbuf *out, struct strbuf *line, unsigned int width)
+static void add_line(struct strbuf *out, struct strbuf *line, unsigned int width,
+		     enum text_style style, bool colour)
 {
-	if (width)
-		text__clip(out, line->s, line->len, width);
-	else
-		strbuf__add(out, line->s, line->len);
+	struct strbuf clipped = STRBUF_INIT;
+
+	text__clip(&clipped, line->s, line->len, width ? width : UINT_MAX);
+	text__cell(out, clipped.s, 0, style, colour);
 	strbuf__addc(out, '\n');
 	strbuf__reset(line);
+	strbuf__free(&clipped);
 }
 
 /* "%s" is who, and for how long. */
@@ -90,28 +93,30 @@ static void add_frames(const struct stall_thread *t, unsigned int width, struct 
 		strbuf__addf(&line, "      in ");
 		text__name(&line, t->frames[i].name, width > 40 ? width - 24 : 80);
 		strbuf__addf(&line, " for %s", age);
-		add_line(out, &line, width);
+		add_line(out, &line, width, STYLE_PLAIN, false);
 	}
 	strbuf__free(&line);
 }
 
-void stalls__describe(const struct snapshot_stall *s, unsigned int width, struct strbuf *out)
+void stalls__describe(const struct snapshot_stall *s, const char *prefix, unsigned int width,
+		      bool colour, struct strbuf *out)
 {
 	struct strbuf line = STRBUF_INIT;
 
+	strbuf__adds(&line, prefix);
 	add_headline(s, &line);
 	if (s->over_unix_ns)
 		strbuf__adds(&line, " (over)");
-	add_line(out, &line, width);
+	add_line(out, &line, width, STYLE_HOT, colour);
 	for (size_t i = 0; i < s->thread_cnt; i++) {
 		add_who(&s->threads[i], &line);
 		add_wait(&s->threads[i], &line);
-		add_line(out, &line, width);
+		add_line(out, &line, width, STYLE_PLAIN, false);
 		add_frames(&s->threads[i], width, out);
 	}
 	if (s->more_threads) {
 		strbuf__addf(&line, "  and %zu more threads", s->more_threads);
-		add_line(out, &line, width);
+		add_line(out, &line, width, STYLE_PLAIN, false);
 	}
 	strbuf__free(&line);
 }

@@ -7,7 +7,11 @@
 
 struct strbuf;
 
-/* Some lines; those about a thread are indented. At most width columns each (0: any). */
-void stalls__describe(const struct snapshot_stall *s, unsigned int width, struct strbuf *out);
+/*
+ * Some lines, at most width columns each (0: any): what it is, behind the prefix, then the threads,
+ * indented.
+ */
+void stalls__describe(const struct snapshot_stall *s, const char *prefix, unsigned int width,
+		      bool colour, struct strbuf *out);
 
 #endif

@@ -157,12 +157,13 @@ static void tokio_line(const struct snapshot *s, unsigned int width, struct strb
 		parked += thread__parked_ratio(t) * (double)t->observed_ns;
 	}
 	if (cnt && all) {
-		strbuf__addf(&line, "Tokio threads: %zu, on a CPU ", cnt);
+		strbuf__addf(&line, "Tokio, %zu threads: CPU ", cnt);
 		add_percent(&line, (double)busy / (double)all, 0);
-		strbuf__adds(&line, " of their time, parked ");
-		add_percent(&line, parked / (double)all, 0);
 		strbuf__adds(&line, ", waiting for a CPU ");
 		add_percent(&line, (double)queue / (double)all, 0);
+		strbuf__adds(&line, ", parked ");
+		add_percent(&line, parked / (double)all, 0);
+		strbuf__adds(&line, " of their time");
 		put_line(out, &line, width, STYLE_PLAIN, false);
 	}
 	strbuf__free(&line);
