@@ -104,7 +104,7 @@ static bool view_pthread(const struct locks *l, uint64_t futex, struct lock_view
 	struct pthread_mutex m;
 
 	if (!read_at(l, futex, &m, sizeof(m)) || m.lock > 2 || m.kind & ~0x3ff || m.owner < 0 ||
-	    m.nusers > 0xffff || (m.owner && !living(l, (rt_u32)m.owner)))
+	    m.nusers > 0xffff || (m.owner ? !living(l, (rt_u32)m.owner) : m.lock == 2))
 		return false;
 	out->kind = LOCK_PTHREAD;
 	out->holder = m.lock ? (rt_u32)m.owner : 0;
@@ -173,6 +173,11 @@ static void view_native(const struct locks *l, uint64_t futex, rt_u32 op, rt_u32
 
 	if (val == 2 && view_pthread(l, futex, out))
 		return;
+	if (val == 2) {
+		out->kind = LOCK_MUTEX;
+		out->held = read_at(l, futex, &word, sizeof(word)) && word == 2;
+		return;
+	}
 	if (val & WAITERS && living(l, val & TID_MASK)) {
 		(void)read_at(l, futex, &word, sizeof(word));
 		out->kind = LOCK_PI;

@@ -194,8 +194,8 @@ static void add_thread(const struct stalls *s, struct known_stall *k, const stru
 	}
 	k->ids[told->thread_cnt] = (struct wait_id){ t->pid, t->since_ns };
 	describe(s, t, &told->threads[told->thread_cnt]);
-	told->age_ns = told->threads[0].wait_ns;
-	told->thread_cnt++;
+	if (!told->thread_cnt++)
+		told->age_ns = told->threads[0].wait_ns;
 }
 
 static void tell(struct stalls *s, const struct known_stall *k)
@@ -255,6 +255,13 @@ static bool in_cycle(const struct stalls *s, const struct rt_thread *t, size_t m
 	return false;
 }
 
+/* Before memory is read: parked threads are many. */
+static bool may_name_holder(const struct rt_thread *t)
+{
+	return t->state == RT_STATE_LOCK ||
+	       (locks__is_wait(t) && t->wait_val >> 31 && t->wait_val != UINT32_MAX);
+}
+
 static bool was_seen(const struct stalls *s, const struct rt_thread *t)
 {
 	for (size_t i = 0; i < s->seen.cnt; i++)
@@ -286,7 +293,7 @@ static void find_cycles(struct stalls *s)
 	for (size_t i = 0; i < cnt; i++) {
 		struct wait_id *slot;
 
-		if (rows[i].state != RT_STATE_LOCK && rows[i].state != RT_STATE_FUTEX)
+		if (!may_name_holder(&rows[i]))
 			continue;
 		if (!in_cycle(s, &rows[i], cnt))
 			continue;
@@ -323,6 +330,25 @@ static uint64_t lock_address(const struct stalls *s, const struct rt_thread *t)
 	return v.address;
 }
 
+/* A victim of what is known to hang already: it is added there, and not told again. */
+static bool join_known(struct stalls *s, const struct rt_thread *t)
+{
+	uint64_t address = lock_address(s, t);
+
+	for (size_t i = 0; i < s->known_cnt; i++) {
+		struct known_stall *k = &s->known[i];
+
+		if (k->told.over_unix_ns || k->told.kind > STALL_LOCK_WAIT)
+			continue;
+		for (size_t n = 0; n < k->told.thread_cnt; n++)
+			if (k->told.threads[n].address == address) {
+				add_thread(s, k, t);
+				return true;
+			}
+	}
+	return false;
+}
+
 /* Threads at more than one lock, none of which has a holder that does anything else. */
 static bool looks_like_deadlock(const struct stalls *s, const size_t *suspects, size_t cnt,
 				const struct rt_thread *rows)
@@ -348,7 +374,7 @@ static void find_suspects(struct stalls *s)
 	struct known_stall *k;
 
 	for (size_t i = 0; suspects && i < cnt; i++)
-		if (is_suspect(s, &rows[i]))
+		if (is_suspect(s, &rows[i]) && !join_known(s, &rows[i]))
 			suspects[n++] = i;
 	k = n ? new_stall(s,
 			  looks_like_deadlock(s, suspects, n, rows) ? STALL_DEADLOCK

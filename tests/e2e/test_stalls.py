@@ -33,7 +33,7 @@ def one_stall(snapshot):
     return snapshot.doc["stalls"][0]
 
 
-def proven(how, held_by):
+def proven(how, held_by, kind="pthread_mutex", state="lock"):
     f = Fixture("hangs", how)
     truth, took, t = hang(f)
     check(took < 5, f"told after {took:.1f} s")
@@ -49,8 +49,8 @@ def proven(how, held_by):
     equal(sorted(tids(stall)), sorted(truth), "threads of the cycle")
     for thread in stall["threads"]:
         wanted = truth[held_by(truth.index(thread["tid"]), len(truth))]
-        equal((thread["lock"], thread["holder_tid"]), ("pthread_mutex", wanted), "its holder")
-        equal(thread["state"], "lock", "state")
+        equal((thread["lock"], thread["holder_tid"]), (kind, wanted), "its holder")
+        equal(thread["state"], state, "state")
         check(thread["wchan"], "where in the kernel")
     equal(stall["over_unix_ns"], None, "still hangs")
     said = sum("deadlock (proven)" in line for line in t.stderr)
@@ -69,6 +69,24 @@ def test_pthread_ring_of_three():
 
 def test_pthread_against_itself():
     proven("self", lambda i, n: i)
+
+
+def test_pthread_robust_pair():
+    """The owner is in the futex itself."""
+    proven("robust", lambda i, n: (i + 1) % n, "pi_mutex", "futex")
+
+
+def test_pthread_deadlock_and_its_victims():
+    """Who comes later is added to what is known, and not told again."""
+    f = Fixture("hangs", "victims")
+    truth, _, t = hang(f)
+    time.sleep(3.5)
+    stall = one_stall(t.stop())
+    names = [x["name"] for x in stall["threads"]]
+    equal(sorted(names), ["hangs-0", "hangs-1", "victim", "victim"], "threads of it")
+    check(set(truth) <= set(tids(stall)), "the cycle")
+    equal(sum("deadlock" in line for line in t.stderr), 1, f"times it was told; {t.said()}")
+    f.finish()
 
 
 def test_pthread_deadlock_from_before():
