@@ -10,6 +10,7 @@
 #include "synth_threads.h"
 #include "ui/report.h"
 #include "ui/stalls.h"
+#include "ui/threads.h"
 
 static struct snapshot *with_threads(void)
 {
@@ -174,6 +175,18 @@ Test(threads, report_tells_the_dead_the_locks_and_what_hangs)
 	cr_expect_null(strstr(text, "park  "), "a parked thread is no lock: %s", text);
 	cr_expect_null(strchr(text, '\x1b'), "%s", text);
 	free(text);
+	snapshot__free(s);
+}
+
+Test(threads, live_line_counts_what_they_do)
+{
+	struct snapshot *s = with_threads();
+	struct strbuf out = STRBUF_INIT;
+
+	threads__line(s, false, &out);
+	cr_expect_str_eq(out.s, "5 threads, CPU 122%: running 1 futex 1 sleep 1 pipe 1 exited 1\n",
+			 "%s", out.s);
+	strbuf__free(&out);
 	snapshot__free(s);
 }
 
