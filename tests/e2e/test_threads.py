@@ -192,7 +192,7 @@ def test_short_threads_are_added_up():
 
 
 def test_b2_more_threads_than_rows():
-    f = Fixture("crowd", "threads", 1500)
+    f = Fixture("overflow", "threads", 1500)
     t = Trace(f, "--no-functions", functions=())
     f.go()
     snapshot = t.stop(seconds=60)
@@ -211,7 +211,7 @@ def test_b2_more_threads_than_rows():
 
 
 def test_b2_more_futexes_than_places():
-    f = Fixture("crowd", "futexes", 4000)
+    f = Fixture("overflow", "futexes", 4000)
     t = Trace(f, "--no-functions", functions=())
     truth = f.go()
     snapshot = t.stop()
