@@ -8,13 +8,14 @@
  *   - the instruction that waited: Rust goes through libc's syscall(), whose last instructions
  *     are these bytes; glibc's own mutexes have the system call inlined;
  *   - what lies around it: pthread_mutex_t has its owner 8 bytes on, parking_lot's parked thread
- *     the address of the lock beside its futex.
+ *     the address of the lock 32 bytes in front of its futex.
  *
  * A kind is given only when all that can be looked at agrees; else it is a plain futex.
  */
 #include "collect/locks.h"
 
 #include <errno.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -27,7 +28,6 @@
 #define WAITERS 0x80000000u
 #define TID_MASK 0x3fffffffu
 #define FUTEX_PRIVATE 128u
-#define PARKED_WORDS 8
 
 struct locks {
 	struct threads *threads;
@@ -112,38 +112,66 @@ static bool view_pthread(const struct locks *l, uint64_t futex, struct lock_view
 	return true;
 }
 
-/*
- * parking_lot's ThreadData: the futex of the parked thread and, within the same 64 bytes, the
- * address of what it is parked for. A mutex that is locked with threads parked is a byte of 3.
- */
-static bool view_parking_lot(const struct locks *l, uint64_t futex, struct lock_view *out)
-{
-	uint64_t around[PARKED_WORDS];
-	unsigned char state;
+/* parking_lot_core 0.9's ThreadData, as it lies around the futex of a parked thread. */
+struct parked {
+	uint64_t key; /* the address of what it is parked for */
+	uint64_t next, unpark_token, park_token;
+	uint32_t futex;
+	uint8_t with_timeout;
+	uint8_t pad[3];
+};
+#define PARKED_FUTEX offsetof(struct parked, futex)
+#define PL_MUTEX_PARKED 3u /* a byte: locked, threads are parked */
+#define PL_RWLOCK_TOKENS 0x18u
 
-	if (!read_at(l, futex - sizeof(around), around, sizeof(around)))
-		return false;
-	for (size_t i = PARKED_WORDS; i-- > 0;) {
-		if (around[i] < 4096 || !read_at(l, around[i], &state, 1) || state != 3)
-			continue;
-		out->kind = LOCK_PARKING_LOT;
-		out->address = around[i];
-		out->held = true;
-		return true;
-	}
-	return false;
+static bool is_address(const struct locks *l, uint64_t v)
+{
+	unsigned char byte;
+
+	return v >= 4096 && v >> 47 == 0 && read_at(l, v, &byte, 1);
 }
 
-/* std's RwLock: readers wait at the state itself, writers at a counter behind it. */
+static bool view_parking_lot(const struct locks *l, uint64_t futex, struct lock_view *out)
+{
+	struct parked p;
+	uint64_t state;
+
+	if (!read_at(l, futex - PARKED_FUTEX, &p, sizeof(p)) || p.futex != 1 || p.unpark_token ||
+	    p.park_token > PL_RWLOCK_TOKENS || p.with_timeout > 1 ||
+	    (p.next && !is_address(l, p.next)))
+		return false;
+	if (p.park_token) /* a RwLock: a word, whose writer waits for readers at the next byte */
+		p.key &= ~7ull;
+	if (!is_address(l, p.key) || !read_at(l, p.key, &state, sizeof(state)))
+		return false;
+	/* a condition variable holds the address of its mutex */
+	if (p.park_token ? !(state >> 3) || is_address(l, state)
+			 : (state & 0xff) != PL_MUTEX_PARKED || is_address(l, state))
+		return false;
+	out->kind = LOCK_PARKING_LOT;
+	out->address = p.key;
+	out->held = !p.with_timeout;
+	return true;
+}
+
+/* std's RwLock: "writer" or a number of readers, and bits for those who wait. */
+static bool is_held_rwlock(uint32_t state, uint32_t waiting_bits)
+{
+	uint32_t holders = state & TID_MASK;
+
+	return state & waiting_bits && (holders == TID_MASK || (holders && holders <= 4096));
+}
+
+/* Readers wait at the state itself, writers at a counter behind it. */
 static bool view_rwlock(const struct locks *l, uint64_t futex, rt_u32 val, struct lock_view *out)
 {
-	uint32_t state;
+	uint32_t words[2];
 
-	if (val & 0xc0000000u && val & TID_MASK) {
-		out->held = read_at(l, futex, &state, sizeof(state)) && state == val;
+	if (is_held_rwlock(val, 0xc0000000u)) {
+		out->held = read_at(l, futex, words, 4) && words[0] == val;
 	} else {
-		if (!read_at(l, futex - 4, &state, sizeof(state)) || !(state & WAITERS) ||
-		    !(state & TID_MASK))
+		if (!read_at(l, futex - 4, words, sizeof(words)) || words[1] != val ||
+		    !is_held_rwlock(words[0], WAITERS))
 			return false;
 		out->address = futex - 4;
 		out->held = true;

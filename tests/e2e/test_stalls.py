@@ -151,6 +151,10 @@ def test_parking_lot():
     suspected("parking_lot", "parking_lot")
 
 
+def test_parking_lot_rwlock():
+    suspected("pl_rwlock", "parking_lot")
+
+
 def nothing_hangs(fixture, *args):
     t = Trace(fixture, "--no-functions", *args, functions=())
     fixture.go()
