@@ -9,6 +9,7 @@
 #include <bpf/bpf_core_read.h>
 #include <bpf/bpf_tracing.h>
 
+#include "lock_site.bpf.h"
 #include "syscalls.bpf.h"
 #include "thread_times.bpf.h"
 
@@ -40,19 +41,23 @@ static __always_inline rt_u32 state_of_file(struct task_struct *t, rt_u64 fd)
 	}
 }
 
-static __always_inline rt_u32 state_at_futex(struct rt_thread *r, const struct pt_regs *regs)
+static __always_inline rt_u32 state_at_futex(struct rt_thread *r, struct task_struct *t,
+					     const struct pt_regs *regs)
 {
 	rt_u32 op = regs->si, val = regs->dx, cmd = op & FUTEX_CMD_MASK;
 
 	r->wait_addr = regs->di;
 	r->wait_ip = regs->ip;
+	r->wait_sp = regs->sp;
 	r->wait_op = op;
 	r->wait_val = val;
 	if (cmd == FUTEX_LOCK_PI || cmd == FUTEX_LOCK_PI2)
 		return RT_STATE_LOCK;
-	/* both glibc's and std's mutexes sleep at 2: "locked, and somebody waits" */
-	return (cmd == FUTEX_WAIT || cmd == FUTEX_WAIT_BITSET) && val == 2 ? RT_STATE_LOCK
-									   : RT_STATE_FUTEX;
+	if (val != 2 || (cmd != FUTEX_WAIT && cmd != FUTEX_WAIT_BITSET))
+		return RT_STATE_FUTEX;
+	/* of another thread's memory nothing can be read here: the daemon looks at it */
+	return t == bpf_get_current_task_btf() && waits_for_mutex(regs) ? RT_STATE_LOCK
+									: RT_STATE_FUTEX;
 }
 
 static __always_inline rt_u32 blocked_in(struct rt_thread *r, struct task_struct *t)
@@ -69,7 +74,7 @@ static __always_inline rt_u32 blocked_in(struct rt_thread *r, struct task_struct
 	if (nr < SYSCALLS_MAX)
 		r->syscall = nr + 1;
 	if (kind == SYSCALL_FUTEX)
-		return state_at_futex(r, regs);
+		return state_at_futex(r, t, regs);
 	if (kind && kind != SYSCALL_FILE)
 		return kind;
 	if (BPF_CORE_READ_BITFIELD(t, in_iowait))

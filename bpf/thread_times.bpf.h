@@ -65,7 +65,7 @@ __noinline int queue_add(rt_u32 row, rt_u64 ns)
 	return 0;
 }
 
-__noinline int futex_add(rt_u64 addr, rt_u64 ip, rt_u32 op, rt_u32 val, rt_u64 ns)
+__noinline int futex_add(rt_u64 addr, rt_u64 ip, rt_u64 op_val, rt_u32 lock, rt_u64 ns)
 {
 	rt_u64 hash = addr * 0x9e3779b97f4a7c15ull, seen;
 	rt_u32 at = hash >> 40;
@@ -85,8 +85,9 @@ __noinline int futex_add(rt_u64 addr, rt_u64 ip, rt_u32 op, rt_u32 val, rt_u64 n
 		if (seen != addr)
 			continue;
 		f->ip = ip;
-		f->op = op;
-		f->val = val;
+		f->op = op_val >> 32;
+		f->val = (rt_u32)op_val;
+		f->lock = lock;
 		f->last_end_ns = bpf_ktime_get_ns();
 		times_add(&f->wait, ns);
 		return 0;

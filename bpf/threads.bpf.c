@@ -53,7 +53,8 @@ static __always_inline void end_wait(struct rt_thread *r, rt_u32 row, rt_u64 now
 	if (state == RT_STATE_RUNNABLE || state == RT_STATE_PREEMPTED)
 		queue_add(row, ns);
 	else if ((state == RT_STATE_FUTEX || state == RT_STATE_LOCK) && r->wait_addr)
-		futex_add(r->wait_addr, r->wait_ip, r->wait_op, r->wait_val, ns);
+		futex_add(r->wait_addr, r->wait_ip, (rt_u64)r->wait_op << 32 | r->wait_val,
+			  state == RT_STATE_LOCK, ns);
 }
 
 static __always_inline void begin(struct rt_thread *r)

@@ -228,6 +228,16 @@ bool threads__row(const struct threads *t, rt_u32 row, struct rt_thread *out)
 	return false;
 }
 
+void threads__set_lock(struct threads *t, rt_u32 row, rt_u64 since_ns)
+{
+	struct rt_thread *r = &t->rows[row];
+	rt_u32 was = RT_STATE_FUTEX;
+
+	if (*(volatile rt_u64 *)&r->since_ns == since_ns)
+		__atomic_compare_exchange_n(&r->state, &was, RT_STATE_LOCK, false, __ATOMIC_SEQ_CST,
+					    __ATOMIC_SEQ_CST);
+}
+
 rt_u32 threads__row_cnt(const struct threads *t)
 {
 	rt_u32 cnt = *(volatile rt_u32 *)&t->skel->bss->rows_taken + 1;
@@ -264,7 +274,7 @@ void threads__forget_futex(struct threads *t, rt_u32 slot)
 			memset(&t->chunks[chunk], 0, sizeof(*t->chunks));
 	}
 	memset(&f->wait, 0, offsetof(struct rt_times, chunk));
-	f->last_end_ns = f->ip = f->op = f->val = 0;
+	f->last_end_ns = f->ip = f->op = f->val = f->lock = 0;
 	__atomic_store_n(&f->addr, 0, __ATOMIC_RELEASE);
 }
 

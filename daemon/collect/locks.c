@@ -2,9 +2,9 @@
 /*
  * A futex is an address; what it belongs to shows in three things:
  *
- *   - the value that the waiter expected: 2 is "locked, somebody waits" of glibc's normal mutex
- *     and of std::sync::Mutex alike, 2^32-1 a parked std::thread, a thread id with the top bit
- *     set a robust or inheriting mutex (of musl: any);
+ *   - the value that the waiter expected: 2^32-1 is a parked std::thread, a thread id with the top
+ *     bit set a robust or inheriting mutex (of musl: any); a constant 2 in its code is glibc's
+ *     normal mutex or std's (bpf/lock_site.bpf.h);
  *   - the instruction that waited: Rust goes through libc's syscall(), whose last instructions
  *     are these bytes; glibc's own mutexes have the system call inlined;
  *   - what lies around it: pthread_mutex_t has its owner 8 bytes on, parking_lot's parked thread
@@ -76,6 +76,13 @@ static bool read_at(const struct locks *l, uint64_t address, void *out, size_t b
 	return l->mem >= 0 && pread(l->mem, out, bytes, (off_t)address) == (ssize_t)bytes;
 }
 
+/* A wait, as far as it is known: of one that has ended there is no stack any more (sp 0). */
+struct wait_at {
+	uint64_t futex, ip, sp;
+	rt_u32 op, val;
+	bool lock; /* the value is a constant of the code: a mutex */
+};
+
 /* Whether the waiter's system call is the one of libc's syscall(): mov 8(%rsp),%r9; syscall */
 static bool by_wrapper(const struct locks *l, uint64_t ip)
 {
@@ -84,6 +91,44 @@ static bool by_wrapper(const struct locks *l, uint64_t ip)
 
 	return read_at(l, ip - sizeof(code), code, sizeof(code)) &&
 	       !memcmp(code, tail, sizeof(tail));
+}
+
+/* Whether these bytes are in the code around an address. */
+static bool code_has(const struct locks *l, uint64_t address, unsigned int before,
+		     unsigned int after, const void *bytes, size_t cnt)
+{
+	unsigned char code[256];
+
+	return address && read_at(l, address - before, code, before + after) &&
+	       memmem(code, before + after, bytes, cnt);
+}
+
+/* The return address of syscall(), which is on top of the stack in it. */
+static uint64_t caller_of(const struct locks *l, const struct wait_at *w)
+{
+	uint64_t caller = 0;
+
+	return w->sp && read_at(l, w->sp, &caller, sizeof(caller)) ? caller : 0;
+}
+
+/* bpf/lock_site.bpf.h says what this is. */
+static bool has_value(const struct locks *l, uint64_t address, unsigned char opcode, rt_u32 val)
+{
+	unsigned char mov[5] = { opcode };
+
+	memcpy(mov + 1, &val, sizeof(val));
+	return code_has(l, address, 32, 0, mov, sizeof(mov));
+}
+
+bool locks__waits_for_mutex(const struct locks *l, const struct rt_thread *t)
+{
+	struct wait_at w = { .sp = t->wait_sp };
+
+	if (!locks__is_wait(t) || t->wait_val != 2)
+		return false;
+	if (by_wrapper(l, t->wait_ip))
+		return has_value(l, caller_of(l, &w), 0xb9, 2);
+	return has_value(l, t->wait_ip, 0xba, 2);
 }
 
 static rt_u32 living(const struct locks *l, rt_u32 ns_tid)
@@ -131,12 +176,13 @@ static bool is_address(const struct locks *l, uint64_t v)
 	return v >= 4096 && v >> 47 == 0 && read_at(l, v, &byte, 1);
 }
 
-static bool view_parking_lot(const struct locks *l, uint64_t futex, struct lock_view *out)
+static bool view_parking_lot(const struct locks *l, const struct wait_at *w, struct lock_view *out)
 {
 	struct parked p;
 	uint64_t state;
 
-	if (!read_at(l, futex - PARKED_FUTEX, &p, sizeof(p)) || p.futex != 1 || p.unpark_token ||
+	if (!has_value(l, caller_of(l, w), 0xb9, 1) ||
+	    !read_at(l, w->futex - PARKED_FUTEX, &p, sizeof(p)) || p.futex != 1 || p.unpark_token ||
 	    p.park_token > PL_RWLOCK_TOKENS || p.with_timeout > 1 ||
 	    (p.next && !is_address(l, p.next)))
 		return false;
@@ -162,82 +208,85 @@ static bool is_held_rwlock(uint32_t state, uint32_t waiting_bits)
 	return state & waiting_bits && (holders == TID_MASK || (holders && holders <= 4096));
 }
 
-/* Readers wait at the state itself, writers at a counter behind it. */
-static bool view_rwlock(const struct locks *l, uint64_t futex, rt_u32 val, struct lock_view *out)
+/* Readers wait at the state itself, writers at a counter behind it; their code has the mask. */
+static bool view_rwlock(const struct locks *l, const struct wait_at *w, struct lock_view *out)
 {
+	static const unsigned char mask[] = { 0xff, 0xff, 0xff, 0x3f };
 	uint32_t words[2];
 
-	if (is_held_rwlock(val, 0xc0000000u)) {
-		out->held = read_at(l, futex, words, 4) && words[0] == val;
+	if (!code_has(l, caller_of(l, w), 96, 64, mask, sizeof(mask)))
+		return false;
+	if (is_held_rwlock(w->val, 0xc0000000u)) {
+		out->held = read_at(l, w->futex, words, 4) && words[0] == w->val;
 	} else {
-		if (!read_at(l, futex - 4, words, sizeof(words)) || words[1] != val ||
+		if (!read_at(l, w->futex - 4, words, sizeof(words)) || words[1] != w->val ||
 		    !is_held_rwlock(words[0], WAITERS))
 			return false;
-		out->address = futex - 4;
+		out->address = w->futex - 4;
 		out->held = true;
 	}
 	out->kind = LOCK_RWLOCK;
 	return true;
 }
 
-static void view_rust(const struct locks *l, uint64_t futex, rt_u32 val, struct lock_view *out)
+static void view_rust(const struct locks *l, const struct wait_at *w, struct lock_view *out)
 {
 	uint32_t word = 0;
 
-	if (val == UINT32_MAX) {
+	if (w->val == UINT32_MAX) {
 		out->kind = LOCK_PARK;
-	} else if (val == 2) {
+	} else if (w->lock) {
 		out->kind = LOCK_STD;
-		out->held = read_at(l, futex, &word, sizeof(word)) && word == 2;
-	} else if (val != 1 || !view_parking_lot(l, futex, out)) {
-		(void)view_rwlock(l, futex, val, out);
+		out->held = read_at(l, w->futex, &word, sizeof(word)) && word == 2;
+	} else if (w->val != 1 || !view_parking_lot(l, w, out)) {
+		(void)view_rwlock(l, w, out);
 	}
 }
 
-static void view_native(const struct locks *l, uint64_t futex, rt_u32 op, rt_u32 val,
-			struct lock_view *out)
+static void view_native(const struct locks *l, const struct wait_at *w, struct lock_view *out)
 {
 	uint32_t word = 0;
 
-	if (val == 2 && view_pthread(l, futex, out))
-		return;
-	if (val == 2) {
-		out->kind = LOCK_MUTEX;
-		out->held = read_at(l, futex, &word, sizeof(word)) && word == 2;
-		return;
-	}
-	if (val & WAITERS && living(l, val & TID_MASK)) {
-		(void)read_at(l, futex, &word, sizeof(word));
+	if (w->lock) {
+		(void)view_pthread(l, w->futex, out);
+	} else if (w->val & WAITERS && living(l, w->val & TID_MASK)) {
+		(void)read_at(l, w->futex, &word, sizeof(word));
 		out->kind = LOCK_PI;
 		out->holder = living(l, word & TID_MASK);
 		out->held = word & WAITERS && out->holder;
-	} else if (!(op & FUTEX_PRIVATE) && living(l, val)) {
+	} else if (!(w->op & FUTEX_PRIVATE) && living(l, w->val)) {
 		out->kind = LOCK_JOIN;
-		out->holder = val;
+		out->holder = w->val;
 	}
 }
 
-static void view(const struct locks *l, uint64_t futex, rt_u32 op, rt_u32 val, uint64_t ip,
-		 struct lock_view *out)
+static void view(const struct locks *l, const struct wait_at *w, struct lock_view *out)
 {
-	rt_u32 cmd = op & 0x7f, word = 0;
+	rt_u32 cmd = w->op & 0x7f, word = 0;
 
-	*out = (struct lock_view){ .kind = LOCK_FUTEX, .address = futex };
+	*out = (struct lock_view){ .kind = LOCK_FUTEX, .address = w->futex };
 	if (cmd == 6 || cmd == 13) { /* FUTEX_LOCK_PI, FUTEX_LOCK_PI2 */
-		(void)read_at(l, futex, &word, sizeof(word));
+		(void)read_at(l, w->futex, &word, sizeof(word));
 		out->kind = LOCK_PI;
 		out->holder = living(l, word & TID_MASK);
 		out->held = out->holder != 0;
-	} else if (by_wrapper(l, ip)) {
-		view_rust(l, futex, val, out);
+	} else if (by_wrapper(l, w->ip)) {
+		view_rust(l, w, out);
 	} else {
-		view_native(l, futex, op, val, out);
+		view_native(l, w, out);
 	}
 }
 
 void locks__view(const struct locks *l, const struct rt_thread *t, struct lock_view *out)
 {
-	view(l, t->wait_addr, t->wait_op, t->wait_val, t->wait_ip, out);
+	struct wait_at w = { .futex = t->wait_addr,
+			     .ip = t->wait_ip,
+			     .sp = t->wait_sp,
+			     .op = t->wait_op,
+			     .val = t->wait_val,
+			     .lock = t->state == RT_STATE_LOCK };
+
+	view(l, &w, out);
 }
 
 bool locks__is_wait(const struct rt_thread *t)
@@ -286,6 +335,9 @@ static void add_waiters(const struct locks *l, const struct rt_thread *t, lock_v
 
 static int add_waits(struct locks *l, const struct rt_futex *f, lock_vec *out)
 {
+	struct wait_at w = {
+		.futex = f->addr, .ip = f->ip, .op = f->op, .val = f->val, .lock = f->lock
+	};
 	struct snapshot_lock *row;
 	struct lock_view v;
 
@@ -298,7 +350,7 @@ static int add_waits(struct locks *l, const struct rt_futex *f, lock_vec *out)
 	row = vec__push(out);
 	if (!row)
 		return -ENOMEM;
-	view(l, f->addr, f->op, f->val, f->ip, &v);
+	view(l, &w, &v);
 	row->kind = v.kind;
 	row->address = f->addr;
 	return roster__stats(l->roster, &f->wait, &row->wait);
@@ -353,7 +405,7 @@ static int find_candidates(struct locks *l, candidate_vec *out)
 		c = vec__push(out);
 		if (!c)
 			return -ENOMEM;
-		*c = (struct candidate){ slot, f.val == 2, f.wait.sum_ns };
+		*c = (struct candidate){ slot, f.lock, f.wait.sum_ns };
 	}
 	l->used = out->cnt;
 	if (out->cnt)

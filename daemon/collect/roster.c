@@ -168,6 +168,11 @@ const struct rt_thread *roster__rows(const struct roster *r, size_t *cnt)
 	return r->live.data;
 }
 
+void roster__set_lock(struct roster *r, size_t i)
+{
+	threads__set_lock(r->threads, r->rows.data[i], r->live.data[i].since_ns);
+}
+
 uint64_t roster__looked_ns(const struct roster *r)
 {
 	return r->looked_ns;

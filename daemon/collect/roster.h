@@ -25,6 +25,8 @@ void roster__tick(struct roster *r, uint64_t now_ns);
 int roster__look(struct roster *r);
 /* As of the last look: those that live, or that the process had when it ended. */
 const struct rt_thread *roster__rows(const struct roster *r, size_t *cnt);
+/* Of rows that wait at a futex since before the window: the wait is one for a lock. */
+void roster__set_lock(struct roster *r, size_t i);
 uint64_t roster__looked_ns(const struct roster *r);
 uint64_t roster__start_ns(const struct roster *r);
 /* NULL: no such thread. */

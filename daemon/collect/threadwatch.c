@@ -54,10 +54,27 @@ void threadwatch__free(struct threadwatch *w)
 	free(w);
 }
 
+/* Waits from before the window. */
+static void tell_old_locks(struct threadwatch *w)
+{
+	const struct rt_thread *rows;
+	size_t cnt;
+
+	if (roster__look(w->roster))
+		return;
+	rows = roster__rows(w->roster, &cnt);
+	locks__open(w->locks);
+	for (size_t i = 0; i < cnt; i++)
+		if (rows[i].state == RT_STATE_FUTEX && locks__waits_for_mutex(w->locks, &rows[i]))
+			roster__set_lock(w->roster, i);
+	locks__close(w->locks);
+}
+
 void threadwatch__start(struct threadwatch *w, uint64_t now_ns)
 {
 	w->next_look_ns = now_ns + LOOK_NS;
 	roster__start(w->roster, now_ns);
+	tell_old_locks(w);
 }
 
 void threadwatch__stop(struct threadwatch *w, uint64_t now_ns)

@@ -19,15 +19,10 @@ const char *const thread_waker_names[WAKER_CNT] = {
 };
 
 const char *const lock_kind_names[LOCK_KIND_CNT] = {
-	[LOCK_FUTEX] = "futex",
-	[LOCK_PTHREAD] = "pthread_mutex",
-	[LOCK_PI] = "pi_mutex",
-	[LOCK_STD] = "std_mutex",
-	[LOCK_RWLOCK] = "std_rwlock",
-	[LOCK_MUTEX] = "mutex",
-	[LOCK_PARKING_LOT] = "parking_lot",
-	[LOCK_PARK] = "park",
-	[LOCK_JOIN] = "join",
+	[LOCK_FUTEX] = "futex",	      [LOCK_PTHREAD] = "pthread_mutex",
+	[LOCK_PI] = "pi_mutex",	      [LOCK_STD] = "std_mutex",
+	[LOCK_RWLOCK] = "std_rwlock", [LOCK_PARKING_LOT] = "parking_lot",
+	[LOCK_PARK] = "park",	      [LOCK_JOIN] = "join",
 };
 
 const char *const stall_kind_names[STALL_KIND_CNT] = {
@@ -51,5 +46,5 @@ double thread__parked_ratio(const struct snapshot_thread *t)
 bool lock__is_lock(enum lock_kind kind)
 {
 	return kind == LOCK_PTHREAD || kind == LOCK_PI || kind == LOCK_STD || kind == LOCK_RWLOCK ||
-	       kind == LOCK_MUTEX || kind == LOCK_PARKING_LOT;
+	       kind == LOCK_PARKING_LOT;
 }

@@ -74,7 +74,6 @@ enum lock_kind {
 	LOCK_PI,      /* priority inheritance: the owner is in the futex */
 	LOCK_STD,     /* waited at as std::sync::Mutex does; no owner is stored */
 	LOCK_RWLOCK,  /* std::sync::RwLock */
-	LOCK_MUTEX,   /* waited at as mutexes are, and nothing more is known */
 	LOCK_PARKING_LOT,
 	LOCK_PARK, /* a parked thread: no lock */
 	LOCK_JOIN, /* waits for a thread's end: no lock */

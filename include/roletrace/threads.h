@@ -17,7 +17,7 @@ enum rt_state {
 	RT_STATE_PREEMPTED, /* could go on, waits for a CPU */
 	/* blocked, by what it waits in */
 	RT_STATE_FUTEX, /* anything but a lock: parked, a condition variable, a join */
-	RT_STATE_LOCK,	/* a futex that is waited at as mutexes are */
+	RT_STATE_LOCK,	/* a futex that is waited at as mutexes are: see lock_site.bpf.h */
 	RT_STATE_EPOLL, /* epoll, poll, select, io_uring: for events */
 	RT_STATE_SLEEP,
 	RT_STATE_IO, /* disk */
@@ -80,6 +80,7 @@ struct rt_thread {
 	/* the wait of RT_STATE_FUTEX and RT_STATE_LOCK; of the last one otherwise */
 	rt_u64 wait_addr;
 	rt_u64 wait_ip; /* behind the system call */
+	rt_u64 wait_sp;
 	rt_u32 wait_op;
 	rt_u32 wait_val;
 	rt_u32 pid;
@@ -105,6 +106,8 @@ struct rt_futex {
 	rt_u64 ip;
 	rt_u32 op;
 	rt_u32 val;
+	rt_u32 lock; /* it was waited at in RT_STATE_LOCK */
+	rt_u32 pad;
 	struct rt_times wait;
 };
 #define RT_FUTEX_PROBES 8u
@@ -124,7 +127,7 @@ enum rt_thread_lost {
 	}
 
 RT_ASSERT_SIZE(struct rt_times, 304);
-RT_ASSERT_SIZE(struct rt_thread, 696);
-RT_ASSERT_SIZE(struct rt_futex, 32 + 304);
+RT_ASSERT_SIZE(struct rt_thread, 704);
+RT_ASSERT_SIZE(struct rt_futex, 40 + 304);
 
 #endif
