@@ -41,8 +41,8 @@ static __always_inline rt_u32 state_of_file(struct task_struct *t, rt_u64 fd)
 	}
 }
 
-static __always_inline rt_u32 state_at_futex(struct rt_thread *r, struct task_struct *t,
-					     const struct pt_regs *regs)
+static __always_inline rt_u32 state_at_futex(struct rt_thread *r, const struct pt_regs *regs,
+					     bool own)
 {
 	rt_u32 op = regs->si, val = regs->dx, cmd = op & FUTEX_CMD_MASK;
 
@@ -56,11 +56,11 @@ static __always_inline rt_u32 state_at_futex(struct rt_thread *r, struct task_st
 	if (val != 2 || (cmd != FUTEX_WAIT && cmd != FUTEX_WAIT_BITSET))
 		return RT_STATE_FUTEX;
 	/* of another thread's memory nothing can be read here: the daemon looks at it */
-	return t == bpf_get_current_task_btf() && waits_for_mutex(regs) ? RT_STATE_LOCK
-									: RT_STATE_FUTEX;
+	return own && waits_for_mutex(regs) ? RT_STATE_LOCK : RT_STATE_FUTEX;
 }
 
-static __always_inline rt_u32 blocked_in(struct rt_thread *r, struct task_struct *t)
+/* own: t is the current thread. */
+static __always_inline rt_u32 blocked_in(struct rt_thread *r, struct task_struct *t, bool own)
 {
 	const struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(t);
 	rt_u32 nr, kind;
@@ -74,7 +74,7 @@ static __always_inline rt_u32 blocked_in(struct rt_thread *r, struct task_struct
 	if (nr < SYSCALLS_MAX)
 		r->syscall = nr + 1;
 	if (kind == SYSCALL_FUTEX)
-		return state_at_futex(r, t, regs);
+		return state_at_futex(r, regs, own);
 	if (kind && kind != SYSCALL_FILE)
 		return kind;
 	if (BPF_CORE_READ_BITFIELD(t, in_iowait))
@@ -161,7 +161,7 @@ static __noinline rt_u32 new_row(struct task_struct *t, rt_u32 state, rt_u64 bor
 	r->base_user_ns = r->user_ns = t->utime;
 	r->base_system_ns = r->system_ns = t->stime;
 	bpf_probe_read_kernel(r->comm, sizeof(r->comm), t->comm);
-	r->state = state == RT_STATE_OTHER ? blocked_in(r, t) : state;
+	r->state = state == RT_STATE_OTHER ? blocked_in(r, t, false) : state;
 	if (!bpf_map_update_elem(&row_of, &pid, &row, BPF_NOEXIST))
 		return row;
 	/* somebody else was first (or the hash is full): the row goes back */

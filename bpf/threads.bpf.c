@@ -89,8 +89,8 @@ static __always_inline void switched_out(struct task_struct *t, bool preempt, rt
 		r->state = RT_STATE_PREEMPTED;
 	} else {
 		r->voluntary++;
-		r->state =
-			task_state & TASK_STOPPED_OR_TRACED ? RT_STATE_STOPPED : blocked_in(r, t);
+		r->state = task_state & TASK_STOPPED_OR_TRACED ? RT_STATE_STOPPED
+							       : blocked_in(r, t, true);
 	}
 	end(r);
 	/* with the whole process gone its threads stay to be seen */

@@ -172,6 +172,39 @@ def test_idle_threads_are_no_suspects():
     check(not kinds & {"std_mutex", "pthread_mutex", "parking_lot"}, f"what they wait at: {kinds}")
 
 
+    for t in snapshot.doc["threads"]:
+        equal((t["off_cpu_ns"]["lock"], t["state"] == "lock"), (0, False), f"{t['name']} at a lock")
+
+
+def test_idle_threads_from_before():
+    """The programs have not seen them go to sleep."""
+    f = rust("idle")
+    f.go()
+    t = Trace(f, "--no-functions", functions=())
+    time.sleep(4.5)
+    snapshot = t.stop()
+    equal(snapshot.doc["stalls"], [], "stalls of a program that waits for work")
+    for thread in snapshot.doc["threads"]:
+        equal(thread["off_cpu_ns"]["lock"], 0, f"{thread['name']} at a lock")
+    f.finish()
+
+
+def test_std_mutex_from_before():
+    f = rust("std")
+    truth = f.go()
+    t = Trace(f, "--no-functions", functions=())
+    until(lambda: any("suspected deadlock" in x for x in t.stderr), 6, f"told; {t.said()}")
+    snapshot = t.stop()
+    stall = one_stall(snapshot)
+    equal(sorted(tids(stall)), sorted(truth["tids"]), "threads of it")
+    equal({x["lock"] for x in stall["threads"]}, {"std_mutex"}, "kind of the locks")
+    equal({x["state"] for x in stall["threads"]}, {"lock"}, "states")
+    for thread in snapshot.doc["threads"]:
+        if thread["tid"] in truth["tids"]:
+            check(thread["state_older"], "older than the window")
+    f.finish()
+
+
 def test_idle_workers_are_no_suspects():
     snapshot = nothing_hangs(rust("workers"))
     workers = [x for x in snapshot.doc["threads"] if x["runtime"] == "tokio"]
