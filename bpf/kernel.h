@@ -26,6 +26,7 @@ typedef __u32 __wsum;
 enum bpf_map_type {
 	BPF_MAP_TYPE_HASH = 1,
 	BPF_MAP_TYPE_ARRAY = 2,
+	BPF_MAP_TYPE_STACK = 23,
 	BPF_MAP_TYPE_TASK_STORAGE = 29,
 };
 enum {
@@ -76,10 +77,54 @@ struct thread_struct {
 	unsigned long fsbase;
 };
 
+struct inode {
+	unsigned short i_mode;
+};
+
+struct file {
+	struct inode *f_inode;
+};
+
+struct fdtable {
+	unsigned int max_fds;
+	struct file **fd;
+};
+
+struct files_struct {
+	struct fdtable *fdt;
+};
+
+struct pid_namespace;
+struct upid {
+	int nr;
+	struct pid_namespace *ns;
+};
+
+struct pid {
+	unsigned int level;
+	struct upid numbers[1];
+};
+
+struct sched_entity {
+	__u64 sum_exec_runtime;
+};
+
 struct task_struct {
+	unsigned int __state;
+	void *stack;
+	int on_cpu;
+	struct sched_entity se;
 	int pid;
 	int tgid;
+	int exit_state;
 	int exit_code;
+	unsigned in_iowait : 1;
+	struct pid *thread_pid;
+	__u64 utime;
+	__u64 stime;
+	__u64 start_time;
+	char comm[16];
+	struct files_struct *files;
 	struct mm_struct *mm;
 	struct signal_struct *signal;
 	struct thread_struct thread;

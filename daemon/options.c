@@ -19,6 +19,8 @@ enum {
 	KEY_PROFILE,
 	KEY_DEBUG_FILE,
 	KEY_NO_FUNCTIONS,
+	KEY_NO_THREADS,
+	KEY_STALL,
 	KEY_EXIT,
 	KEY_BUDGET,
 	KEY_RAW,
@@ -96,6 +98,12 @@ static const struct argp_option table[] = {
 	  ".gnu_debuglink)",
 	  1 },
 	{ "no-functions", KEY_NO_FUNCTIONS, NULL, 0, "Probe no function", 1 },
+	{ "no-threads", KEY_NO_THREADS, NULL, 0,
+	  "Do not watch threads (their states, locks, what hangs)", 1 },
+	{ "stall", KEY_STALL, "SEC", 0,
+	  "Tell what hangs for SEC seconds (default 3), and when no thread runs at all for that "
+	  "long",
+	  1 },
 	{ NULL, 0, NULL, 0, "How long and where to", 2 },
 	{ "duration", 'd', "SEC", 0, "Stop by itself after SEC seconds", 2 },
 	{ "interval", 'i', "SEC", 0,
@@ -104,8 +112,8 @@ static const struct argp_option table[] = {
 	  2 },
 	{ "output", 'o', "[FORMAT:]FILE", 0,
 	  "Write the snapshot to FILE (repeatable; default ./roletrace-COMM-PID.json; `-' is "
-	  "standard output). FORMAT is json, csv, csv-buckets, prom, or of stacks html, svg, "
-	  "folded, pprof or speedscope; without it FILE's suffix "
+	  "standard output). FORMAT is json, csv, csv-buckets, csv-threads, prom, or of stacks "
+	  "html, svg, folded, pprof or speedscope; without it FILE's suffix "
 	  "tells",
 	  2 },
 	{ "sort", KEY_SORT, "total|calls|avg|p95|max|self|name", 0,
@@ -336,6 +344,8 @@ static void check_whole(struct argp_state *state, const struct options *o)
 	if (!ways)
 		argp_error(state, o->command == COMMAND_LIST ? "list needs --pid or --exe"
 							     : "which process? give --pid N");
+	if (o->no_threads && o->stall_s > 0)
+		argp_error(state, "--no-threads contradicts --stall");
 	if (o->no_functions && (o->functions.cnt || o->crates.cnt || o->debug_file))
 		argp_error(state,
 			   "--no-functions contradicts --function, --crate and --debug-file");
@@ -379,6 +389,12 @@ static error_t parse_one(int key, char *arg, struct argp_state *state)
 		break;
 	case KEY_NO_FUNCTIONS:
 		o->no_functions = true;
+		break;
+	case KEY_NO_THREADS:
+		o->no_threads = true;
+		break;
+	case KEY_STALL:
+		parse_seconds(state, "stall", arg, 0.5, &o->stall_s);
 		break;
 	case KEY_EXIT:
 		parse_exit(state, arg, o);

@@ -10,9 +10,11 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
+#include "attach/threads.h"
 #include "attach/tracer.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/strbuf.h"
 #include "choose.h"
 #include "codes.h"
 #include "collect/collect.h"
@@ -26,9 +28,11 @@
 #include "target/process.h"
 #include "ui/live.h"
 #include "ui/report.h"
+#include "ui/stalls.h"
 
 #define DEFAULT_DRAW_NS NS_PER_SEC
 #define DEFAULT_WRITE_NS (10 * NS_PER_SEC)
+#define DEFAULT_STALL_NS (3 * NS_PER_SEC)
 #define LATE_NS NS_PER_SEC
 #define PROGRESS_NS (NS_PER_SEC / 5)
 
@@ -42,6 +46,7 @@ struct run {
 	bool target_open;
 	struct plan *plan;
 	struct tracer *tracer;
+	struct threads *threads; /* NULL: not watched */
 	struct collector *collector;
 	struct outputs outputs;
 	struct live *live;
@@ -133,6 +138,22 @@ static int code_of_attach(const struct run *r, int err, char *reason)
 	return code__say(code__of(err), reason, strerror(-err));
 }
 
+static uint64_t seconds_or(double s, uint64_t otherwise_ns)
+{
+	return s > 0 ? (uint64_t)llround(s * 1e9) : otherwise_ns;
+}
+
+/* Functions can be traced without. */
+static void watch_threads(struct run *r)
+{
+	char *reason = NULL;
+	int err = threads__new(&r->target, tracer__kernel_tgid(r->tracer), &r->threads, &reason);
+
+	if (err)
+		log_warn("%s", reason ? reason : strerror(-err));
+	free(reason);
+}
+
 static int attach(struct run *r)
 {
 	struct collector_opts co = {
@@ -140,6 +161,8 @@ static int attach(struct run *r)
 		.kernel = r->machine->features.kernel,
 		.exit_mode = plan_exit_text(r->plan->exit),
 		.budget = r->opts->budget,
+		.stall_ns = seconds_or(r->opts->stall_s, DEFAULT_STALL_NS),
+		.no_progress = r->opts->stall_s > 0,
 	};
 	char *reason = NULL;
 	int err;
@@ -150,6 +173,9 @@ static int attach(struct run *r)
 	err = attach_tracer(r, &reason);
 	if (err)
 		return code_of_attach(r, err, reason);
+	if (!r->opts->no_threads)
+		watch_threads(r);
+	co.threads = r->threads;
 	r->collector = collector__new(r->plan, &r->target, r->tracer, &co);
 	if (!r->collector)
 		return code__say(CODE_FAILED, NULL, strerror(errno));
@@ -200,6 +226,25 @@ static void draw(struct run *r, const struct snapshot *s, uint64_t now)
 		live__draw(r->live, s, r->last, stdout);
 }
 
+/* While it still hangs. */
+static void say_stalls(struct run *r, uint64_t now)
+{
+	struct strbuf text = STRBUF_INIT;
+	size_t cnt;
+	const struct snapshot_stall *stalls = collector__stalls(r->collector, now, &cnt);
+
+	for (size_t i = 0; i < cnt; i++)
+		stalls__describe(&stalls[i], "", 0, false, &text);
+	if (cnt)
+		live__clear(r->live, r->session->stop_ns ? stderr : stdout);
+	for (char *line = text.s, *end; (end = strchr(line, '\n')); line = end + 1)
+		log_warn("%.*s", (int)(end - line), line);
+	/* the file tells it as soon as the terminal does */
+	if (cnt)
+		r->next_write_ns = now;
+	strbuf__free(&text);
+}
+
 static void look_for_late(struct run *r, uint64_t now)
 {
 	if (!r->next_late_ns || now < r->next_late_ns)
@@ -211,12 +256,14 @@ static void on_tick(struct run *r)
 {
 	uint64_t now = clock__mono_ns();
 	bool draw_now = now >= r->next_draw_ns && draws(r);
-	bool write_now = now >= r->next_write_ns;
 	struct snapshot *s;
+	bool write_now;
 	int err;
 
 	tracer__tick(r->tracer, now);
 	look_for_late(r, now);
+	say_stalls(r, now);
+	write_now = now >= r->next_write_ns;
 	if (!draw_now && !write_now)
 		return;
 	err = collector__snapshot(r->collector, &s);
@@ -234,11 +281,6 @@ static void on_tick(struct run *r)
 	}
 	snapshot__free(r->last);
 	r->last = s;
-}
-
-static uint64_t seconds_or(double s, uint64_t otherwise_ns)
-{
-	return s > 0 ? (uint64_t)llround(s * 1e9) : otherwise_ns;
 }
 
 static void start(struct run *r)
@@ -320,8 +362,10 @@ static int finish(struct run *r)
 	if (err)
 		return code__say(CODE_FAILED, NULL, strerror(-err));
 	collector__free(r->collector);
+	threads__free(r->threads);
 	tracer__free(r->tracer);
 	r->collector = NULL;
+	r->threads = NULL;
 	r->tracer = NULL;
 	live__clear(r->live, r->session->stop_ns ? stderr : stdout);
 	code = outputs__write(&r->outputs, s, true);
@@ -341,6 +385,7 @@ static int finish(struct run *r)
 static void clean_up(struct run *r)
 {
 	collector__free(r->collector);
+	threads__free(r->threads);
 	tracer__free(r->tracer);
 	live__free(r->live);
 	snapshot__free(r->last);

@@ -73,7 +73,11 @@ TOKIO_PANICS := $(O)/cargo/release/tokio_panics
 $(TOKIO_PANICS): $(wildcard tests/fixtures/tokio/Cargo.* tests/fixtures/tokio/src/*.rs) tests/fixtures/rust/fixture.rs
 	$(call say,CARGO,$@)$(cargo-build) --manifest-path tests/fixtures/tokio/Cargo.toml && touch $@
 
-e2e-build: $(FIX_BIN) $(DEMO_ROLE) $(TOKIO_PANICS)
+STALLS := $(O)/cargo/release/stalls
+$(STALLS): $(wildcard tests/fixtures/stalls/Cargo.* tests/fixtures/stalls/src/*.rs) tests/fixtures/rust/fixture.rs
+	$(call say,CARGO,$@)$(cargo-build) --manifest-path tests/fixtures/stalls/Cargo.toml && touch $@
+
+e2e-build: $(FIX_BIN) $(DEMO_ROLE) $(TOKIO_PANICS) $(STALLS)
 
 # T=PATTERN runs some of them only
 e2e-tests: $(O)/roletrace e2e-build

@@ -319,6 +319,11 @@ struct object *tracer__object(struct tracer *t)
 	return &t->obj;
 }
 
+rt_u32 tracer__kernel_tgid(const struct tracer *t)
+{
+	return t->obj.skel->bss->target_tgid;
+}
+
 bool tracer__refused(const struct tracer *t, rt_u32 fn)
 {
 	return links__refused(t->links, fn);

@@ -41,6 +41,8 @@ void tracer__stop(struct tracer *t);
 void tracer__free(struct tracer *t);
 
 struct object *tracer__object(struct tracer *t);
+/* The target's id in the outermost pid namespace. */
+rt_u32 tracer__kernel_tgid(const struct tracer *t);
 bool tracer__refused(const struct tracer *t, rt_u32 fn);
 uint32_t tracer__fn_cnt(const struct tracer *t); /* probed */
 size_t tracer__probe_cnt(const struct tracer *t);

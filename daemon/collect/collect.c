@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "collect/settle.h"
 #include "collect/sampled.h"
+#include "collect/threadwatch.h"
 #include "functions.skel.h"
 
 struct collector {
@@ -21,12 +22,24 @@ struct collector {
 	struct tracer *tracer;
 	struct object *obj;
 	struct settler *settler;
+	struct threadwatch *watch; /* NULL: threads are not watched */
 	struct collector_opts opts;
 	uint64_t start_unix_ns, start_mono_ns, end_unix_ns, end_mono_ns; /* end 0: running */
 	enum snapshot_end end;
 	int end_code;
 	uint64_t target_end_unix_ns;
 };
+
+static int watch_threads(struct collector *c)
+{
+	struct threadwatch_opts wo = { .stall_ns = c->opts.stall_ns,
+				       .no_progress = c->opts.no_progress };
+
+	if (!c->opts.threads)
+		return 0;
+	c->watch = threadwatch__new(c->opts.threads, c->plan, c->target, c->settler, &wo);
+	return c->watch ? 0 : -errno;
+}
 
 struct collector *collector__new(const struct plan *plan, const struct target *target,
 				 struct tracer *tracer, const struct collector_opts *opts)
@@ -41,8 +54,11 @@ struct collector *collector__new(const struct plan *plan, const struct target *t
 	c->obj = tracer__object(tracer);
 	c->opts = *opts;
 	c->settler = settler__new(c->obj, plan, target);
-	if (!c->settler) {
-		free(c);
+	if (!c->settler || watch_threads(c)) {
+		int err = errno;
+
+		collector__free(c);
+		errno = err;
 		return NULL;
 	}
 	return c;
@@ -52,6 +68,7 @@ void collector__free(struct collector *c)
 {
 	if (!c)
 		return;
+	threadwatch__free(c->watch);
 	settler__free(c->settler);
 	free(c);
 }
@@ -61,6 +78,8 @@ void collector__start(struct collector *c)
 	c->start_unix_ns = clock__unix_ns();
 	c->start_mono_ns = clock__mono_ns();
 	tracer__start(c->tracer);
+	if (c->watch)
+		threadwatch__start(c->watch, c->start_mono_ns);
 }
 
 void collector__stop(struct collector *c)
@@ -72,7 +91,15 @@ void collector__stop(struct collector *c)
 		c->settler); /* so that the pass behind the gate can prove frames dead */
 	c->end_unix_ns = clock__unix_ns();
 	c->end_mono_ns = clock__mono_ns();
+	if (c->watch)
+		threadwatch__stop(c->watch, c->end_mono_ns);
 	tracer__stop(c->tracer);
+}
+
+const struct snapshot_stall *collector__stalls(struct collector *c, uint64_t now_ns, size_t *cnt)
+{
+	*cnt = 0;
+	return c->watch && !c->end_mono_ns ? threadwatch__tick(c->watch, now_ns, cnt) : NULL;
 }
 
 void collector__target_ended(struct collector *c)
@@ -97,25 +124,12 @@ static int fill_hist(const struct object *obj, rt_u32 fn, const struct rt_fn_sta
 		     struct snapshot_hist *out)
 {
 	uint64_t places[RT_HIST_BUCKETS];
-	uint32_t first = 0, end = RT_HIST_BUCKETS;
 
 	out->zero_cnt = st->zero_cnt;
 	if (!st->returned)
 		return 0;
 	object__fn_hist(obj, fn, places);
-	while (end && !places[end - 1])
-		end--;
-	while (first < end && !places[first])
-		first++;
-	if (first == end)
-		return 0;
-	out->counts = malloc((end - first) * sizeof(*out->counts));
-	if (!out->counts)
-		return -ENOMEM;
-	memcpy(out->counts, places + first, (end - first) * sizeof(*out->counts));
-	out->first = first;
-	out->cnt = end - first;
-	return 0;
+	return hist__from_places(places, RT_HIST_BUCKETS, out);
 }
 
 static void fill_prices(const struct collector *c, const struct plan_fn *pf,
@@ -325,7 +339,7 @@ static uint64_t not_sampled(const struct collector *c)
 
 static int fill_lost(const struct collector *c, struct snapshot *s)
 {
-	s->lost = calloc(RT_LOST_CNT + 3, sizeof(*s->lost));
+	s->lost = calloc(RT_LOST_CNT + 3 + THREADWATCH_LOST, sizeof(*s->lost));
 	if (!s->lost)
 		return -ENOMEM;
 	for (int i = 0; i < RT_LOST_CNT; i++)
@@ -339,6 +353,8 @@ static int fill_lost(const struct collector *c, struct snapshot *s)
 		(struct snapshot_lost){ "sites_disarmed", tracer__disarmed(c->tracer) };
 	s->lost[s->lost_cnt++] = (struct snapshot_lost){ "programs_skipped", recursion_misses(c) };
 	s->lost[s->lost_cnt++] = (struct snapshot_lost){ "not_sampled", not_sampled(c) };
+	if (c->watch)
+		s->lost_cnt += threadwatch__lost(c->watch, &s->lost[s->lost_cnt]);
 	return 0;
 }
 
@@ -511,6 +527,8 @@ int collector__snapshot(struct collector *c, struct snapshot **out)
 	/* edges first: a call is booked before its edge, so none shows more than its callee */
 	err = err ?: fill_edges(c, s);
 	err = err ?: fill_fns(c, s);
+	if (c->watch)
+		err = err ?: threadwatch__fill(c->watch, s);
 	err = err ?: fill_lost(c, s);
 	err = err ?: fill_skipped(c, s);
 	err = err ?: fill_shed(c, s);

@@ -5,6 +5,7 @@
 #ifndef COLLECT_COLLECT_H
 #define COLLECT_COLLECT_H
 
+#include "attach/threads.h"
 #include "attach/tracer.h"
 #include "plan/plan.h"
 #include "snapshot/snapshot.h"
@@ -14,7 +15,10 @@ struct collector;
 
 struct collector_opts {
 	const char *version, *kernel, *exit_mode;
-	double budget; /* < 0: off */
+	double budget;		 /* < 0: off */
+	struct threads *threads; /* NULL: not watched */
+	uint64_t stall_ns;
+	bool no_progress; /* tell when no thread runs for that long */
 };
 
 /* All borrowed; they outlive the collector and its snapshots. NULL with errno on failure. */
@@ -28,6 +32,12 @@ void collector__start(struct collector *c);
 void collector__stop(struct collector *c);
 /* The target has ended. */
 void collector__target_ended(struct collector *c);
+
+/*
+ * Looks for what hangs; call about each fifth of a second. What is new: *cnt of them, valid until
+ * the next call.
+ */
+const struct snapshot_stall *collector__stalls(struct collector *c, uint64_t now_ns, size_t *cnt);
 
 /* 0 or -errno. The caller frees with snapshot__free. */
 int collector__snapshot(struct collector *c, struct snapshot **out);

@@ -26,6 +26,7 @@ struct settler {
 	struct bpf_link *link;
 	rt_u64 *in_flight, *stale, *dead, *given_up;
 	call_vec suspects; /* found dead in the last pass, sorted */
+	VEC(struct settled_frame) frames;
 };
 
 struct settler *settler__new(const struct object *obj, const struct plan *plan,
@@ -66,6 +67,7 @@ void settler__free(struct settler *s)
 		return;
 	bpf_link__destroy(s->link);
 	vec__free(&s->suspects);
+	vec__free(&s->frames);
 	free(s->in_flight);
 	free(s->stale);
 	free(s->dead);
@@ -187,6 +189,7 @@ static int count_thread(struct settler *s, const struct rt_settled *thread,
 				      .tid = thread->tid,
 				      .fn = f->fn },
 			       *slot;
+		struct settled_frame *open;
 
 		if (f->fn >= s->obj->fn_cnt)
 			continue;
@@ -194,9 +197,14 @@ static int count_thread(struct settler *s, const struct rt_settled *thread,
 			s->given_up[f->fn]++;
 			continue;
 		}
+		open = vec__push(&s->frames);
+		if (!open)
+			return -ENOMEM;
+		*open = (struct settled_frame){ thread->tid, f->fn, f->start_ns, true };
 		if (!looks_dead(thread, f, mem)) {
+			open->doubtful = looks_stale(s, f, mem);
 			s->in_flight[f->fn]++;
-			s->stale[f->fn] += looks_stale(s, f, mem);
+			s->stale[f->fn] += open->doubtful;
 			continue;
 		}
 		slot = vec__push(suspects);
@@ -227,6 +235,7 @@ int settler__pass(struct settler *s)
 		(void)target__code_maps(s->target, &mem.code, &mem.code_cnt);
 		(void)target__exe_maps(s->target, &mem.exe, &mem.exe_cnt);
 	}
+	s->frames.cnt = 0;
 	memset(s->in_flight, 0, s->obj->fn_cnt * sizeof(*s->in_flight));
 	memset(s->stale, 0, s->obj->fn_cnt * sizeof(*s->stale));
 	memset(s->dead, 0, s->obj->fn_cnt * sizeof(*s->dead));
@@ -280,4 +289,10 @@ rt_u64 settler__given_up(const struct settler *s, rt_u32 fn)
 rt_u64 settler__dead(const struct settler *s, rt_u32 fn)
 {
 	return s->dead[fn];
+}
+
+const struct settled_frame *settler__frames(const struct settler *s, size_t *cnt)
+{
+	*cnt = s->frames.cnt;
+	return s->frames.data;
 }

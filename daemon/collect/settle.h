@@ -34,4 +34,14 @@ rt_u64 settler__stale(const struct settler *s, rt_u32 fn);
 rt_u64 settler__given_up(const struct settler *s, rt_u32 fn);
 rt_u64 settler__dead(const struct settler *s, rt_u32 fn); /* ended without an exit */
 
+/* A call that is open, as of the last pass; a thread's frames follow each other, outermost first.
+ */
+struct settled_frame {
+	rt_u32 tid; /* of the outermost pid namespace */
+	rt_u32 fn;
+	rt_u64 start_ns;
+	bool doubtful; /* perhaps it has ended unseen */
+};
+const struct settled_frame *settler__frames(const struct settler *s, size_t *cnt);
+
 #endif

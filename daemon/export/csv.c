@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Tables for spreadsheets and data frames (docs/formats.md): csv has one row per function,
- * csv-buckets one per histogram bucket. Quoting is RFC 4180's, lines end in LF, text is UTF-8. An
- * empty field was not measured, or is not known. Columns are added at the end, never moved: the
- * header names them with their units.
+ * csv-buckets one per histogram bucket, csv-threads one per thread. Quoting is RFC 4180's, lines
+ * end in LF, text is UTF-8. An empty field was not measured, or is not known. Columns are added at
+ * the end, never moved: the header names them with their units.
  */
 #include "export/export.h"
 
@@ -202,7 +202,85 @@ static int render_buckets(const struct snapshot *s, struct strbuf *out)
 	return out->oom ? -ENOMEM : 0;
 }
 
+/* ---- csv-threads ---- */
+
+#define THREAD_COLUMNS                                                                             \
+	"thread,tid,ns_tid,threads,state,state_ns,runtime,observed_ns,cpu_ns,stolen_ns,user_ns,"   \
+	"system_ns,cpu_ratio,cpu_now_ratio,cpu_max_ratio,parked_ratio,run_queue_ns,preempted_ns,"  \
+	"futex_ns,lock_ns,epoll_ns,sleep_ns,io_ns,socket_ns,pipe_ns,other_ns,stopped_ns,"          \
+	"voluntary,involuntary,migrations,woken_by_thread,woken_by_process,woken_by_interrupt,"    \
+	"woken_by_unknown,run_queue_waits,run_queue_p50_ns,run_queue_p95_ns,run_queue_p99_ns,"     \
+	"run_queue_max_ns,"                                                                        \
+	"comm,pid,window_start_unix_ns,window_end_unix_ns,window_ns,health,lost\n"
+
+static void add_ratio_if(struct strbuf *out, bool known, double v)
+{
+	strbuf__addc(out, ',');
+	if (known)
+		strbuf__addf(out, "%.15g", v);
+}
+
+static void add_thread_times(struct strbuf *out, const struct snapshot_thread *t)
+{
+	add_uint(out, t->observed_ns);
+	add_uint(out, t->cpu_ns);
+	add_uint(out, t->stolen_ns);
+	add_uint_if(out, t->split_known, t->user_ns);
+	add_uint_if(out, t->split_known, t->system_ns);
+	add_ratio_if(out, true, thread__cpu_ratio(t));
+	add_ratio_if(out, t->cpu_now >= 0, t->cpu_now);
+	add_ratio_if(out, t->cpu_max >= 0, t->cpu_max);
+	add_ratio_if(out, true, thread__parked_ratio(t));
+	add_uint(out, t->run_queue_ns);
+	add_uint(out, t->preempted_ns);
+	for (int i = 0; i < THREAD_OFF_CNT; i++)
+		add_uint(out, t->off_ns[i]);
+}
+
+static void add_thread_counts(struct strbuf *out, const struct snapshot_thread *t)
+{
+	const struct snapshot_stats *q = &t->queue;
+	bool spread = hist__count(&q->hist) != 0;
+	static const double quantiles[] = { 0.50, 0.95, 0.99 };
+
+	add_uint(out, t->voluntary);
+	add_uint(out, t->involuntary);
+	add_uint(out, t->migrations);
+	for (int i = 0; i < WAKER_CNT; i++)
+		add_uint(out, t->woken[i]);
+	add_uint(out, q->count);
+	for (int i = 0; i < 3; i++)
+		add_uint_if(out, spread,
+			    hist__quantile_ns(&q->hist, q->min_ns, q->max_ns, quantiles[i]));
+	add_uint_if(out, q->count != 0, q->max_ns);
+}
+
+static int render_threads(const struct snapshot *s, struct strbuf *out)
+{
+	strbuf__adds(out, THREAD_COLUMNS);
+	for (size_t i = 0; i < s->thread_cnt; i++) {
+		const struct snapshot_thread *t = &s->threads[i];
+		bool one = t->tid != 0;
+
+		put_string(out, t->name);
+		add_uint_if(out, one, (uint64_t)t->tid);
+		add_uint_if(out, one, (uint64_t)t->ns_tid);
+		add_uint(out, t->count);
+		add_string(out, thread_state_names[t->state]);
+		add_uint_if(out, one, t->state_ns);
+		add_string(out, t->tokio ? "tokio" : NULL);
+		add_thread_times(out, t);
+		add_thread_counts(out, t);
+		add_origin(out, s);
+		strbuf__addc(out, '\n');
+	}
+	return out->oom ? -ENOMEM : 0;
+}
+
 const struct exporter export_csv = { .name = "csv", .suffix = ".csv", .render = render };
 const struct exporter export_csv_buckets = { .name = "csv-buckets",
 					     .suffix = ".buckets.csv",
 					     .render = render_buckets };
+const struct exporter export_csv_threads = { .name = "csv-threads",
+					     .suffix = ".threads.csv",
+					     .render = render_threads };

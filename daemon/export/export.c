@@ -12,8 +12,8 @@
 #include "export/flame.h"
 
 static const struct exporter *const exporters[] = {
-	&export_json, &export_csv, &export_csv_buckets, &export_prom,	   &export_folded,
-	&export_html, &export_svg, &export_pprof,	&export_speedscope
+	&export_json,	&export_csv,  &export_csv_buckets, &export_csv_threads, &export_prom,
+	&export_folded, &export_html, &export_svg,	   &export_pprof,	&export_speedscope
 };
 
 #define EXPORTER_CNT (sizeof(exporters) / sizeof(exporters[0]))

@@ -27,7 +27,8 @@ struct export_dest {
 	const char *path; /* borrowed from the spec; "-" is standard output */
 };
 
-extern const struct exporter export_json, export_csv, export_csv_buckets, export_prom;
+extern const struct exporter export_json, export_csv, export_csv_buckets, export_csv_threads,
+	export_prom;
 extern const struct exporter export_folded, export_html, export_svg, export_pprof,
 	export_speedscope;
 

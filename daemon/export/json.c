@@ -10,6 +10,8 @@
 #include <errno.h>
 
 #include "export/json.h"
+#include "export/json_stats.h"
+#include "export/json_threads.h"
 #include "export/jsonw.h"
 #include "snapshot/snapshot.h"
 
@@ -128,29 +130,6 @@ static void overhead(struct jsonw *w, const struct snapshot *s)
 	jsonw__close(w, '}');
 }
 
-/* offset is OpenTelemetry's: the index of counts[0], one less than its place. */
-static void histogram(struct jsonw *w, const struct snapshot_hist *h)
-{
-	uint32_t lo = 0, hi = h->counts ? h->cnt : 0;
-
-	while (lo < hi && !h->counts[lo])
-		lo++;
-	while (hi > lo && !h->counts[hi - 1])
-		hi--;
-	jsonw__key(w, "histogram");
-	jsonw__open(w, '{');
-	put_uint(w, "scale", RT_HIST_SCALE);
-	put_uint(w, "zero_count", h->zero_cnt);
-	jsonw__key(w, "offset");
-	jsonw__int(w, lo < hi ? (int64_t)h->first + lo - 1 : 0);
-	jsonw__key(w, "counts");
-	jsonw__open(w, '[');
-	for (; lo < hi; lo++)
-		jsonw__uint(w, h->counts[lo]);
-	jsonw__close(w, ']');
-	jsonw__close(w, '}');
-}
-
 static void fn_identity(struct jsonw *w, const struct snapshot_fn *fn)
 {
 	put_string(w, "name", fn->name);
@@ -190,7 +169,7 @@ static void fn_durations(struct jsonw *w, const struct snapshot *s, const struct
 	else
 		put_null(w, "share");
 	if (timed)
-		histogram(w, &fn->hist);
+		put_histogram(w, &fn->hist);
 	else
 		put_null(w, "histogram");
 }
@@ -229,7 +208,7 @@ static void sampled(struct jsonw *w, const struct snapshot_sampled *s)
 	interval(w, "p50_interval_ns", &s->quantiles[0]);
 	interval(w, "p95_interval_ns", &s->quantiles[1]);
 	interval(w, "p99_interval_ns", &s->quantiles[2]);
-	histogram(w, &s->hist);
+	put_histogram(w, &s->hist);
 	jsonw__close(w, '}');
 }
 
@@ -309,6 +288,7 @@ static int render(const struct snapshot *s, struct strbuf *out)
 	jsonw__close(&w, ']');
 	edges(&w, s);
 	skipped(&w, s);
+	json__threads(&w, s);
 	json__paths(&w, s);
 	json__profiles(&w, s);
 	if (s->alloc_stack_cnt) {

@@ -26,6 +26,7 @@
 
 #include "base/strbuf.h"
 #include "base/utf8.h"
+#include "export/prom.h"
 #include "snapshot/snapshot.h"
 
 #define MAX_FUNCTIONS 100u
@@ -89,6 +90,16 @@ static void put_real(struct strbuf *out, double v)
 		strbuf__addf(out, "%.15g", v);
 	else
 		strbuf__adds(out, "NaN");
+}
+
+void prom__label(struct strbuf *out, const char *name, const char *value)
+{
+	put_label(out, name, value);
+}
+
+void prom__seconds(struct strbuf *out, uint64_t ns)
+{
+	put_seconds(out, ns);
 }
 
 static void head(struct prom *p, const char *metric, const char *type, const char *help)
@@ -485,6 +496,8 @@ static int render(const struct snapshot *s, struct strbuf *out)
 	err = choose_rows(&p);
 	if (!err)
 		compose(&p);
+	if (!err)
+		prom__threads(s, p.origin.s, out);
 	if (!err && (out->oom || p.origin.oom))
 		err = -ENOMEM;
 	for (size_t i = 0; i < p.row_cnt; i++)

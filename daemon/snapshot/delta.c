@@ -37,8 +37,8 @@ static uint64_t hist_at(const struct snapshot_hist *h, uint32_t place)
 	return h->counts[place - h->first];
 }
 
-static int hist_delta(const struct snapshot_hist *now, const struct snapshot_hist *prev,
-		      struct snapshot_hist *out)
+int hist__delta(const struct snapshot_hist *now, const struct snapshot_hist *prev,
+		struct snapshot_hist *out)
 {
 	uint32_t lo, hi;
 
@@ -102,7 +102,7 @@ static int fn_delta(const struct snapshot_fn *now, const struct snapshot_fn *pre
 	out->corrected_ns = grown(now->corrected_ns, prev->corrected_ns);
 	out->clamped = grown(now->clamped, prev->clamped);
 	out->hist_lost = grown(now->hist_lost, prev->hist_lost);
-	if (hist_delta(&now->hist, &prev->hist, &out->hist) || !out->sampled != !now->sampled)
+	if (hist__delta(&now->hist, &prev->hist, &out->hist) || !out->sampled != !now->sampled)
 		return -ENOMEM;
 	extremes_delta(now, prev, out);
 	return 0;
@@ -225,6 +225,99 @@ static void window_delta(const struct snapshot *now, const struct snapshot *prev
 		out->window.duration_ns && spent > 0 ? spent / (double)out->window.duration_ns : 0;
 }
 
+/* ---- threads ---- */
+
+static int stats_delta(struct snapshot_stats *now, const struct snapshot_stats *prev)
+{
+	struct snapshot_hist hist = now->hist;
+
+	now->count = grown(now->count, prev->count);
+	now->total_ns = grown(now->total_ns, prev->total_ns);
+	now->hist_lost = grown(now->hist_lost, prev->hist_lost);
+	return hist__delta(&hist, &prev->hist, &now->hist);
+}
+
+static int thread_delta(struct snapshot_thread *now, const struct snapshot_thread *prev)
+{
+	now->observed_ns = grown(now->observed_ns, prev->observed_ns);
+	now->cpu_ns = grown(now->cpu_ns, prev->cpu_ns);
+	now->stolen_ns = grown(now->stolen_ns, prev->stolen_ns);
+	now->user_ns = grown(now->user_ns, prev->user_ns);
+	now->system_ns = grown(now->system_ns, prev->system_ns);
+	now->run_queue_ns = grown(now->run_queue_ns, prev->run_queue_ns);
+	now->preempted_ns = grown(now->preempted_ns, prev->preempted_ns);
+	for (int i = 0; i < THREAD_OFF_CNT; i++)
+		now->off_ns[i] = grown(now->off_ns[i], prev->off_ns[i]);
+	now->voluntary = grown(now->voluntary, prev->voluntary);
+	now->involuntary = grown(now->involuntary, prev->involuntary);
+	now->migrations = grown(now->migrations, prev->migrations);
+	for (int i = 0; i < WAKER_CNT; i++)
+		now->woken[i] = grown(now->woken[i], prev->woken[i]);
+	for (int i = 0; i < THREAD_WAKERS; i++)
+		if (now->wakers[i].tid == prev->wakers[i].tid)
+			now->wakers[i].count = grown(now->wakers[i].count, prev->wakers[i].count);
+	return stats_delta(&now->queue, &prev->queue);
+}
+
+static const struct snapshot_thread *thread_of(const struct snapshot *s, int tid)
+{
+	for (size_t i = 0; s && i < s->thread_cnt; i++)
+		if (s->threads[i].tid == tid)
+			return &s->threads[i];
+	return NULL;
+}
+
+/* Threads by tid; one that is younger than prev was not there. */
+static int threads_delta(const struct snapshot *now, const struct snapshot *prev,
+			 struct snapshot *out)
+{
+	static const struct snapshot_thread none;
+	bool oom = false;
+	int err = 0;
+
+	out->threads = copy_array(now->threads, now->thread_cnt, sizeof(*now->threads), &oom);
+	out->stalls = copy_array(now->stalls, now->stall_cnt, sizeof(*now->stalls), &oom);
+	if (oom)
+		return -ENOMEM;
+	out->stall_cnt = now->stall_cnt;
+	for (; out->thread_cnt < now->thread_cnt && !err; out->thread_cnt++) {
+		struct snapshot_thread *t = &out->threads[out->thread_cnt];
+		const struct snapshot_thread *was = thread_of(prev, t->tid);
+
+		if (was && was->observed_ns > t->observed_ns)
+			was = NULL;
+		err = thread_delta(t, was ? was : &none);
+	}
+	return err;
+}
+
+static const struct snapshot_lock *lock_of(const struct snapshot *s, uint64_t address)
+{
+	for (size_t i = 0; s && i < s->lock_cnt; i++)
+		if (s->locks[i].address == address)
+			return &s->locks[i];
+	return NULL;
+}
+
+static int locks_delta(const struct snapshot *now, const struct snapshot *prev,
+		       struct snapshot *out)
+{
+	static const struct snapshot_lock none;
+	bool oom = false;
+	int err = 0;
+
+	out->locks = copy_array(now->locks, now->lock_cnt, sizeof(*now->locks), &oom);
+	if (oom)
+		return -ENOMEM;
+	for (; out->lock_cnt < now->lock_cnt && !err; out->lock_cnt++) {
+		struct snapshot_lock *l = &out->locks[out->lock_cnt];
+		const struct snapshot_lock *was = lock_of(prev, l->address);
+
+		err = stats_delta(&l->wait, was ? &was->wait : &none.wait);
+	}
+	return err;
+}
+
 static bool same_plan(const struct snapshot *now, const struct snapshot *prev)
 {
 	if (now->fn_cnt != prev->fn_cnt)
@@ -255,15 +348,20 @@ struct snapshot *snapshot__delta(const struct snapshot *now, const struct snapsh
 	out->fns = NULL;
 	out->edges = NULL;
 	out->skipped = NULL;
+	out->threads = NULL;
+	out->locks = NULL;
+	out->stalls = NULL;
 	out->profiles = NULL;
 	out->paths = NULL;
 	out->alloc_stacks = NULL;
 	out->path_cnt = out->alloc_stack_cnt = 0;
 	out->reason_cnt = out->lost_cnt = out->fn_cnt = out->edge_cnt = 0;
+	out->thread_cnt = out->lock_cnt = out->stall_cnt = 0;
 	if (prev)
 		window_delta(now, prev, out);
 	if (fns_delta(now, prev, out) || edges_delta(now, prev, out) ||
-	    lost_delta(now, prev, out) || states_copy(now, out)) {
+	    lost_delta(now, prev, out) || threads_delta(now, prev, out) ||
+	    locks_delta(now, prev, out) || states_copy(now, out)) {
 		snapshot__free(out);
 		errno = ENOMEM;
 		return NULL;

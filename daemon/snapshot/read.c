@@ -131,7 +131,7 @@ static void read_overhead(struct reader *r, json_t *doc)
 /* The highest place is that of 2^63 ns. */
 #define MAX_PLACES (63u * 16u + 1u)
 
-static void read_histogram(struct reader *r, json_t *h, struct snapshot_hist *out)
+void read_histogram(struct reader *r, json_t *h, struct snapshot_hist *out)
 {
 	json_t *counts = get_array(r, h, "counts");
 	size_t cnt = json_array_size(counts);
@@ -355,9 +355,9 @@ static void check_schema(struct reader *r, json_t *doc)
 int snapshot__read(const char *text, size_t len, struct snapshot **out, struct strbuf *reason)
 {
 	static void (*const parts[])(struct reader *, json_t *) = {
-		check_schema,  read_tool,     read_target,	 read_window, read_health,
-		read_lost,     read_overhead, read_functions,	 read_edges,  read_skipped,
-		read_profiles, read_paths,    read_alloc_stacks,
+		check_schema,  read_tool,     read_target,	 read_window,  read_health,
+		read_lost,     read_overhead, read_functions,	 read_edges,   read_skipped,
+		read_profiles, read_paths,    read_alloc_stacks, read_threads,
 	};
 	struct reader r = { .s = snapshot__new(), .reason = reason, .row = NO_ROW };
 	json_error_t e;

@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 struct snapshot;
+struct snapshot_hist;
 struct strbuf;
 
 struct reader {
@@ -53,6 +54,12 @@ json_t *enter(struct reader *r, json_t *doc, const char *part,
 	      json_t *(*get_it)(struct reader *, json_t *, const char *));
 /* cnt zeroed elements to be freed; not NULL for none. */
 void *zeroed(struct reader *r, size_t cnt, size_t elem_bytes);
+
+/* read.c: {scale, zero_count, offset, counts}. */
+void read_histogram(struct reader *r, json_t *h, struct snapshot_hist *out);
+
+/* read_threads.c: threads, locks, stalls. */
+void read_threads(struct reader *r, json_t *doc);
 
 /* read_stacks.c: the weighted stacks of profile.h. */
 void read_profiles(struct reader *r, json_t *doc);

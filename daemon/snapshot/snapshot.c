@@ -35,6 +35,13 @@ void snapshot__free(struct snapshot *s)
 	free(s->fns);
 	free(s->edges);
 	free(s->skipped);
+	for (size_t i = 0; s->threads && i < s->thread_cnt; i++)
+		free(s->threads[i].queue.hist.counts);
+	free(s->threads);
+	for (size_t i = 0; s->locks && i < s->lock_cnt; i++)
+		free(s->locks[i].wait.hist.counts);
+	free(s->locks);
+	free(s->stalls);
 	profiles__free(s->profiles);
 	free(s->paths);
 	free(s->alloc_stacks);

@@ -13,18 +13,13 @@
 #include <stdint.h>
 
 #include "roletrace/hist.h"
+#include "snapshot/stats.h"
+#include "snapshot/threads.h"
 #include "snapshot/profile.h"
 
 #define SNAPSHOT_SCHEMA "roletrace.snapshot/1"
 
 struct arena;
-
-/* counts[place], place as in hist.h: bucket + 1. NULL counts: empty. */
-struct snapshot_hist {
-	uint64_t zero_cnt;
-	uint32_t first, cnt; /* counts[0] is place `first`; cnt places */
-	uint64_t *counts;    /* owned */
-};
 
 enum snapshot_coverage { COVERAGE_EXACT, COVERAGE_SAMPLED, COVERAGE_ENTRY_ONLY };
 #define COVERAGE_CNT (COVERAGE_ENTRY_ONLY + 1)
@@ -131,6 +126,14 @@ struct snapshot {
 	size_t edge_cnt;
 	struct snapshot_skip *skipped; /* array owned */
 	size_t skip_cnt;
+	bool threads_known;		 /* the scheduler was watched */
+	struct snapshot_thread *threads; /* array owned, most CPU first, the dead last */
+	size_t thread_cnt;
+	struct snapshot_lock *locks; /* array owned, most waiting first */
+	size_t lock_cnt;
+	uint64_t unlisted_waits;       /* at futexes without a row */
+	struct snapshot_stall *stalls; /* array owned, in the order they were seen */
+	size_t stall_cnt, more_stalls;
 	struct snapshot_profiles *profiles; /* owned; NULL: none was asked for */
 	struct snapshot_path *paths;	    /* array owned */
 	size_t path_cnt;
@@ -201,10 +204,5 @@ int snapshot__keep(struct snapshot *s, const struct snapshot_filter *filter);
  */
 struct snapshot_sampled *snapshot_sampled__state(const struct snapshot_sampled *s);
 void snapshot_sampled__free(struct snapshot_sampled *s);
-
-uint64_t hist__count(const struct snapshot_hist *h);
-/* Bounds of the bucket at a place, ns (lower is exclusive). Place 0 is (2^(-1/16), 1]. */
-double hist__lower_ns(uint32_t place);
-double hist__upper_ns(uint32_t place);
 
 #endif

@@ -68,6 +68,17 @@ static long status_last_number(const char *status, const char *key)
 	return atol(end);
 }
 
+/* How many numbers the value has beyond the first. */
+static unsigned int status_more_numbers(const char *status, const char *key)
+{
+	const char *p = strstr(status, key), *end = p ? strchrnul(p + 1, '\n') : NULL;
+	unsigned int cnt = 0;
+
+	for (p = p ? p + strlen(key) : NULL; p && p < end; p++)
+		cnt += isdigit((unsigned char)*p) && !isdigit((unsigned char)p[-1]);
+	return cnt ? cnt - 1 : 0;
+}
+
 /* Finds a thread that has not exited: the leader, or when it is gone any other. */
 static int find_living_thread(struct target *t, char **reason)
 {
@@ -128,6 +139,7 @@ static int read_status(struct target *t, char **reason)
 	t->ns_pid = (int)status_last_number(sb.s, "\nNSpid:");
 	if (t->ns_pid <= 0)
 		t->ns_pid = t->pid;
+	t->ns_below = status_more_numbers(sb.s, "\nNSpid:");
 	p = strstr(sb.s, "Name:\t");
 	if (p) {
 		p += strlen("Name:\t");

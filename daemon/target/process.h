@@ -22,8 +22,9 @@ struct target_object {
 };
 
 struct target {
-	int pid;      /* as seen here: the thread group */
-	int ns_pid;   /* in its own pid namespace */
+	int pid;	       /* as seen here: the thread group */
+	int ns_pid;	       /* in its own pid namespace */
+	unsigned int ns_below; /* how many pid namespaces that is below ours */
 	int proc_tid; /* a living thread: /proc/PID/task/TID works after the main thread's exit */
 	bool leader_gone;
 	int pidfd;

@@ -21,6 +21,7 @@
 #include "ui/report.h"
 #include "ui/table.h"
 #include "ui/text.h"
+#include "ui/threads.h"
 
 #define MAX_LINES 40
 #define MAX_FUNCTIONS 15
@@ -218,9 +219,10 @@ void live__draw(struct live *l, const struct snapshot *now, const struct snapsho
 	if (!d)
 		return;
 	height = text__terminal_rows(tty);
-	max = height > 6 ? height - 5 : 1;
+	max = height > 7 ? height - 6 : 1;
 	headline(now, d, &frame, l->colour);
 	trouble(now, &frame, l->colour);
+	threads__line(d, l->colour, &frame);
 	functions(l, d, text__terminal_columns(tty), max < l->limit ? max : l->limit, &frame);
 	text__cell(&frame, "Ctrl-C: stop tracing, print the report", 0, STYLE_DIM, l->colour);
 	strbuf__addc(&frame, '\n');

@@ -13,8 +13,10 @@
 #include "base/utf8.h"
 #include "snapshot/snapshot.h"
 #include "ui/marks.h"
+#include "ui/stalls.h"
 #include "ui/table.h"
 #include "ui/text.h"
+#include "ui/threads.h"
 
 #define EDGES_SHOWN 5
 #define SKIPPED_SHOWN 3
@@ -273,6 +275,10 @@ static void lost(struct report *r)
 		{ "not_sampled", "calls counted, not timed, to keep to the budget" },
 		{ "sites_disarmed", "probe sites whose breakpoint was overwritten" },
 		{ "programs_skipped", "hits the kernel dropped: a probe inside a probe" },
+		{ "threads_full", "events of threads beyond those there is space for" },
+		{ "futexes_full", "waits at futexes that are not listed: no space left" },
+		{ "waits_histogram_full", "waits missing in the quantiles: no space left" },
+		{ "switches_skipped", "scheduler events the kernel dropped" },
 	};
 
 	for (size_t i = 0; i < r->s->lost_cnt; i++) {
@@ -384,7 +390,9 @@ static void skipped(struct report *r)
 static void nothing(struct report *r)
 {
 	gap(r);
-	if (!r->s->fn_cnt)
+	if (!r->s->fn_cnt && r->s->thread_cnt)
+		say(r, STYLE_PLAIN, "No function was probed.");
+	else if (!r->s->fn_cnt)
 		say(r, STYLE_WARM, "Recording nothing: no function was probed.");
 	else
 		sayf(r, STYLE_WARM, "Recording nothing: none of %zu probed function%s was called.",
@@ -402,16 +410,28 @@ static void measured(struct report *r)
 	gap(r);
 }
 
+static void stalls(struct report *r)
+{
+	for (size_t i = 0; i < r->s->stall_cnt; i++)
+		stalls__describe(&r->s->stalls[i], "Stall: ", r->width, r->colour, &r->text);
+	if (r->s->more_stalls)
+		sayf(r, STYLE_WARM, "and %zu more stalls", r->s->more_stalls);
+}
+
 static void compose(struct report *r)
 {
 	what(r);
 	price(r);
 	ending(r);
 	health(r);
+	stalls(r);
 	if (r->order_cnt)
 		measured(r);
 	else
 		nothing(r);
+	threads__report(r->s, r->width, r->opts->limit, r->colour, &r->text);
+	if (r->s->thread_cnt)
+		gap(r);
 	lost(r);
 	shed(r);
 	never_called(r);

@@ -42,7 +42,7 @@ _roletrace_files() {
 
 # [FORMAT:]FILE
 _roletrace_output() {
-	_roletrace_words '- json: csv: csv-buckets: prom: html: svg: folded: pprof: speedscope:' "$1"
+	_roletrace_words '- json: csv: csv-buckets: csv-threads: prom: html: svg: folded: pprof: speedscope:' "$1"
 	[[ ${COMPREPLY[0]-} != *: ]] || compopt -o nospace 2>/dev/null
 	_roletrace_files "$1"
 }
@@ -83,7 +83,7 @@ _roletrace() {
 	--budget) _roletrace_words 'off' "$cur" ;;
 	--sort) _roletrace_words 'total calls avg p95 max self name' "$cur" ;;
 	--kind) _roletrace_words 'cpu calls off-cpu live alloc' "$cur" ;;
-	-d | --duration | -i | --interval | -f | --function | --crate | --exclude | --profile | --limit | --width) ;;
+	-d | --duration | -i | --interval | -f | --function | --stall | --crate | --exclude | --profile | --limit | --width) ;;
 	*)
 		case $command,$cur in
 		list,-*) _roletrace_words "$list" "$cur" ;;
@@ -92,7 +92,7 @@ _roletrace() {
 		flame,-*) _roletrace_words '--output --kind --diff --verbose' "$cur" ;;
 		report,* | flame,*) _roletrace_files "$cur" ;;
 		,-*)
-			_roletrace_words "$list $output --name --follow --duration --interval --budget --raw
+			_roletrace_words "$list $output --name --follow --no-threads --stall --duration --interval --budget --raw
 				--help --usage --version" "$cur"
 			;;
 		,*) _roletrace_words 'list check report flame' "$cur" ;;

@@ -12,7 +12,7 @@ function __roletrace_processes
 end
 
 function __roletrace_outputs
-    printf '%s\n' - json: csv: csv-buckets: prom: html: svg: folded: pprof: speedscope:
+    printf '%s\n' - json: csv: csv-buckets: csv-threads: prom: html: svg: folded: pprof: speedscope:
     set --local format (string match --regex '^[a-z-]+:' -- (commandline --current-token))
     if test -n "$format"
         printf "$format%s\n" (__fish_complete_path (string replace $format '' -- (commandline --current-token)))
@@ -46,6 +46,8 @@ complete -c roletrace -n $choosing -l exclude -x -d 'But not functions of this n
 complete -c roletrace -n $probing -l profile -x -d 'Role profile'
 complete -c roletrace -n $probing -l no-functions -d 'Probe no function'
 complete -c roletrace -n $probing -l exit -x -a 'auto sites uretprobe' -d 'How ends of calls are seen'
+complete -c roletrace -n $tracing -l no-threads -d 'Do not watch threads'
+complete -c roletrace -n $tracing -l stall -x -d 'Tell what hangs for so many seconds'
 complete -c roletrace -n $tracing -s d -l duration -x -d 'Stop after so many seconds'
 complete -c roletrace -n $tracing -s i -l interval -x -d 'Seconds between two writings'
 complete -c roletrace -n $tracing -l budget -x -a off -d 'What probes may cost, percent of a CPU'

@@ -61,7 +61,7 @@ def test_bash_completes():
     equal(offered, options(), "options")
     equal(bash("report", "x", "--wi"), ["--width"], "an option of report")
     equal(bash("check", "--"), ["--verbose"], "options of check")
-    equal(bash("-o", "cs"), ["csv:", "csv-buckets:"], "formats")
+    equal(bash("-o", "cs"), ["csv:", "csv-buckets:", "csv-threads:"], "formats")
     equal(bash("-o", "csv", ":", "READ"), ["README.md"], "files behind a format")
     equal(bash("report", "READ"), ["README.md"], "files to report")
     equal(bash("flame", "READ"), ["README.md"], "files to draw")

@@ -267,7 +267,7 @@ static const struct {
 	{ "html:x.svg", "x.svg", "html" },
 	{ "x.gz", NULL, "no suffix" },
 	{ "xml:out.json", NULL, "unknown output format 'xml'" },
-	{ "xml:-", NULL, "(formats: json csv csv-buckets prom folded" },
+	{ "xml:-", NULL, "(formats: json csv csv-buckets csv-threads prom folded" },
 	{ "buckets.csv:x", NULL, "unknown output format 'buckets.csv'" },
 	{ "odd:name.json", NULL, "unknown output format 'odd'" },
 	{ ":x.json", NULL, "unknown output format ''" },

@@ -9,6 +9,7 @@
 #include "snapshot/read.h"
 #include "synth.h"
 #include "synth_stacks.h"
+#include "synth_threads.h"
 
 static void render(const struct snapshot *s, struct strbuf *out)
 {
@@ -316,6 +317,7 @@ static bool try(const char *text, size_t len, bool whole)
 		export_csv_buckets.render(got, &again);
 		export_prom.render(got, &again);
 		draw(got, &again);
+		export_csv_threads.render(got, &again);
 		snapshot__free(got);
 	}
 	strbuf__free(&reason);
@@ -332,6 +334,7 @@ Test(read, no_part_of_a_document_is_one)
 	s->edges[0].caller = s->edges[1].caller = 0;
 	s->edges[0].callee = s->edges[1].callee = 1;
 	synth__add_stacks(s);
+	synth__add_threads(s);
 	render(s, &doc);
 	for (size_t len = 0; len < doc.len - 2; len += 1 + len / 64)
 		try(doc.s, len, false);
@@ -381,6 +384,7 @@ Test(read, changed_at_random)
 	size_t read = 0;
 
 	synth__add_stacks(s);
+	synth__add_threads(s);
 	render(s, &doc);
 	for (int round = 0; round < 3000; round++) {
 		struct strbuf odd = STRBUF_INIT;

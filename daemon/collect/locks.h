@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What threads wait at: futexes told apart, by how they are waited at and by what lies in the
+ * target's memory there, and who holds them where that is stored. Memory is read only of futexes
+ * that are waited at now.
+ */
+#ifndef COLLECT_LOCKS_H
+#define COLLECT_LOCKS_H
+
+#include "collect/roster.h"
+#include "target/process.h"
+
+struct locks;
+
+/* Borrowed. NULL with errno. */
+struct locks *locks__new(struct threads *threads, const struct roster *roster,
+			 const struct target *target);
+void locks__free(struct locks *l);
+
+/* A futex as it is now. */
+struct lock_view {
+	enum lock_kind kind;
+	uint64_t address; /* of the lock: not always that of the futex */
+	rt_u32 holder;	  /* its tid in the target's namespace; 0: not stored, or nobody */
+	bool held;	  /* memory says that it is locked and waited for */
+};
+/* Whether the thread is blocked at a futex. */
+bool locks__is_wait(const struct rt_thread *t);
+/* What the programs could not see of a wait from before the window: it is one for a mutex. */
+bool locks__waits_for_mutex(const struct locks *l, const struct rt_thread *t);
+/* Opens the target's memory for a round of views, of threads that are. */
+void locks__open(struct locks *l);
+void locks__close(struct locks *l);
+void locks__view(const struct locks *l, const struct rt_thread *waiter, struct lock_view *out);
+
+/* Whether a wait at the futex has ended since then. */
+bool locks__moved_since(const struct locks *l, uint64_t futex, uint64_t since_ns);
+
+/* Fills s->locks from the roster's last look. 0 or -ENOMEM. */
+int locks__fill(struct locks *l, struct snapshot *s);
+
+#endif

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What hangs: deadlocks, waits for locks that nobody gives up, workers of a runtime that are stuck
+ * inside a poll. Looked for while it hangs, told once.
+ */
+#ifndef COLLECT_STALLS_H
+#define COLLECT_STALLS_H
+
+#include "collect/locks.h"
+#include "collect/roster.h"
+#include "collect/settle.h"
+
+struct stalls;
+
+struct stalls_opts {
+	uint64_t stall_ns;
+	bool no_progress; /* tell too when no thread runs at all for that long */
+};
+
+/* All borrowed. NULL with errno. */
+struct stalls *stalls__new(const struct roster *roster, struct locks *locks,
+			   const struct settler *settler, const struct plan *plan,
+			   const struct target *target, const struct stalls_opts *opts);
+void stalls__free(struct stalls *s);
+
+/* Looks at the roster's last look and the settler's last pass. The new ones: cnt of them. */
+const struct snapshot_stall *stalls__find(struct stalls *s, size_t *cnt);
+
+/* Fills snapshot->stalls. 0 or -ENOMEM. */
+int stalls__fill(const struct stalls *s, struct snapshot *snapshot);
+
+#endif

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "collect/threadwatch.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "collect/locks.h"
+#include "collect/roster.h"
+#include "collect/stalls.h"
+
+#define LOOK_NS (NS_PER_SEC / 2)
+
+struct threadwatch {
+	struct threads *threads;
+	struct roster *roster;
+	struct locks *locks;
+	struct stalls *stalls;
+	struct settler *settler;
+	bool traced; /* functions: their open calls are looked at too */
+	uint64_t next_look_ns;
+};
+
+struct threadwatch *threadwatch__new(struct threads *threads, const struct plan *plan,
+				     const struct target *target, struct settler *settler,
+				     const struct threadwatch_opts *opts)
+{
+	struct stalls_opts so = { .stall_ns = opts->stall_ns, .no_progress = opts->no_progress };
+	struct threadwatch *w = calloc(1, sizeof(*w));
+
+	if (!w)
+		return NULL;
+	w->threads = threads;
+	w->settler = settler;
+	w->traced = plan->fn_cnt != 0;
+	w->roster = roster__new(threads);
+	w->locks = w->roster ? locks__new(threads, w->roster, target) : NULL;
+	w->stalls = w->locks ? stalls__new(w->roster, w->locks, settler, plan, target, &so) : NULL;
+	if (!w->stalls) {
+		threadwatch__free(w);
+		errno = ENOMEM;
+		return NULL;
+	}
+	return w;
+}
+
+void threadwatch__free(struct threadwatch *w)
+{
+	if (!w)
+		return;
+	stalls__free(w->stalls);
+	locks__free(w->locks);
+	roster__free(w->roster);
+	free(w);
+}
+
+/* Waits from before the window. */
+static void tell_old_locks(struct threadwatch *w)
+{
+	const struct rt_thread *rows;
+	size_t cnt;
+
+	if (roster__look(w->roster))
+		return;
+	rows = roster__rows(w->roster, &cnt);
+	locks__open(w->locks);
+	for (size_t i = 0; i < cnt; i++)
+		if (rows[i].state == RT_STATE_FUTEX && locks__waits_for_mutex(w->locks, &rows[i]))
+			roster__set_lock(w->roster, i);
+	locks__close(w->locks);
+}
+
+void threadwatch__start(struct threadwatch *w, uint64_t now_ns)
+{
+	w->next_look_ns = now_ns + LOOK_NS;
+	roster__start(w->roster, now_ns);
+	tell_old_locks(w);
+}
+
+void threadwatch__stop(struct threadwatch *w, uint64_t now_ns)
+{
+	roster__stop(w->roster, now_ns);
+}
+
+const struct snapshot_stall *threadwatch__tick(struct threadwatch *w, uint64_t now_ns, size_t *cnt)
+{
+	*cnt = 0;
+	roster__tick(w->roster, now_ns);
+	if (now_ns < w->next_look_ns || roster__look(w->roster))
+		return NULL;
+	w->next_look_ns = now_ns + LOOK_NS;
+	if (w->traced)
+		(void)settler__pass(w->settler);
+	return stalls__find(w->stalls, cnt);
+}
+
+int threadwatch__fill(struct threadwatch *w, struct snapshot *s)
+{
+	int err = roster__look(w->roster);
+
+	err = err ?: roster__fill(w->roster, s);
+	err = err ?: locks__fill(w->locks, s);
+	return err ?: stalls__fill(w->stalls, s);
+}
+
+size_t threadwatch__lost(const struct threadwatch *w, struct snapshot_lost *out)
+{
+	static const char *const names[] = RT_THREAD_LOST_NAMES;
+	size_t n = 0;
+
+	for (; n < RT_THREAD_LOST_CNT; n++)
+		out[n] = (struct snapshot_lost){ names[n], threads__lost(w->threads,
+									 (enum rt_thread_lost)n) };
+	out[n] = (struct snapshot_lost){ "switches_skipped", threads__missed(w->threads) };
+	return n + 1;
+}

@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "ui/threads.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/strbuf.h"
+#include "base/utf8.h"
+#include "ui/text.h"
+
+#define THREADS_SHOWN 20
+#define LOCKS_SHOWN 8
+#define NAME_COLUMNS 15
+
+static void cell(struct strbuf *line, const char *s, int width)
+{
+	text__cell(line, s, width, STYLE_PLAIN, false);
+}
+
+static void put_line(struct strbuf *out, struct strbuf *line, unsigned int width,
+		     enum text_style style, bool colour)
+{
+	struct strbuf clipped = STRBUF_INIT;
+
+	text__clip(&clipped, line->s, line->len, width);
+	text__cell(out, clipped.s, 0, style, colour);
+	strbuf__addc(out, '\n');
+	strbuf__reset(line);
+	strbuf__free(&clipped);
+}
+
+static void add_name(struct strbuf *line, const char *name)
+{
+	struct strbuf safe = STRBUF_INIT;
+
+	utf8__add_printable(&safe, name);
+	cell(line, safe.s, -NAME_COLUMNS);
+	strbuf__free(&safe);
+}
+
+static void add_percent(struct strbuf *line, double ratio, int width)
+{
+	char text[TEXT_CELL];
+
+	if (ratio < 0)
+		strcpy(text, "-");
+	else
+		text__percent(text, ratio);
+	cell(line, text, width);
+}
+
+/* In what a thread was blocked longest. */
+static void add_main_wait(struct strbuf *line, const struct snapshot_thread *t)
+{
+	int most = 0;
+	char share[TEXT_CELL], text[2 * TEXT_CELL];
+
+	for (int i = 1; i < THREAD_OFF_CNT; i++)
+		if (t->off_ns[i] > t->off_ns[most])
+			most = i;
+	if (!t->observed_ns || !t->off_ns[most]) {
+		cell(line, "-", 14);
+		return;
+	}
+	text__percent(share, (double)t->off_ns[most] / (double)t->observed_ns);
+	snprintf(text, sizeof(text), "%s %s", thread_state_names[THREAD_FUTEX + most], share);
+	cell(line, text, 14);
+}
+
+static void add_rate(struct strbuf *line, const struct snapshot_thread *t)
+{
+	uint64_t switches = t->voluntary + t->involuntary;
+	double per_s = t->observed_ns ? (double)switches * 1e9 / (double)t->observed_ns : 0;
+	char text[TEXT_CELL];
+
+	if (per_s > 0 && per_s < 9.95)
+		snprintf(text, sizeof(text), "%.1f", per_s);
+	else
+		text__count(text, (uint64_t)(per_s + 0.5), 7);
+	cell(line, text, 8);
+}
+
+static void add_queue(struct strbuf *line, const struct snapshot_thread *t, double q)
+{
+	char text[TEXT_CELL];
+
+	if (hist__count(&t->queue.hist))
+		text__duration(text, hist__quantile_ns(&t->queue.hist, t->queue.min_ns,
+						       t->queue.max_ns, q));
+	else
+		strcpy(text, "-");
+	cell(line, text, 8);
+}
+
+static void thread_row(const struct snapshot_thread *t, struct strbuf *line)
+{
+	char id[TEXT_CELL];
+
+	add_name(line, t->name);
+	if (t->tid)
+		snprintf(id, sizeof(id), "%d", t->tid);
+	else
+		snprintf(id, sizeof(id), "x%" PRIu64, t->count);
+	cell(line, id, 9);
+	cell(line, thread_state_names[t->state], 10);
+	add_percent(line, thread__cpu_ratio(t), 8);
+	add_percent(line, t->cpu_max, 8);
+	add_main_wait(line, t);
+	add_queue(line, t, 0.95);
+	add_rate(line, t);
+}
+
+static void threads_table(const struct snapshot *s, unsigned int width, size_t limit, bool colour,
+			  struct strbuf *out)
+{
+	size_t shown = s->thread_cnt < limit ? s->thread_cnt : limit;
+	struct strbuf line = STRBUF_INIT;
+
+	strbuf__addf(&line, "%-15s%9s%10s%8s%8s%14s%8s%8s", "Thread", "TID", "State", "CPU",
+		     "Max 1s", "Waits most in", "Queue95", "Switch/s");
+	put_line(out, &line, width, STYLE_BOLD, colour);
+	for (size_t i = 0; i < shown; i++) {
+		/* the dead are one row, and the last one */
+		const struct snapshot_thread *t =
+			&s->threads[i + 1 == shown && !s->threads[s->thread_cnt - 1].tid
+					    ? s->thread_cnt - 1
+					    : i];
+
+		thread_row(t, &line);
+		put_line(out, &line, width, STYLE_PLAIN, colour);
+	}
+	if (shown < s->thread_cnt) {
+		strbuf__addf(&line, "... and %zu more", s->thread_cnt - shown);
+		put_line(out, &line, width, STYLE_DIM, colour);
+	}
+	strbuf__free(&line);
+}
+
+/* Tokio's threads together: how much of their time they were busy, parked, blocked. */
+static void tokio_line(const struct snapshot *s, unsigned int width, struct strbuf *out)
+{
+	uint64_t all = 0, busy = 0, queue = 0;
+	double parked = 0;
+	struct strbuf line = STRBUF_INIT;
+	size_t cnt = 0;
+
+	for (size_t i = 0; i < s->thread_cnt; i++) {
+		const struct snapshot_thread *t = &s->threads[i];
+
+		if (!t->tokio)
+			continue;
+		cnt++;
+		all += t->observed_ns;
+		busy += t->cpu_ns;
+		queue += t->run_queue_ns;
+		parked += thread__parked_ratio(t) * (double)t->observed_ns;
+	}
+	if (cnt && all) {
+		strbuf__addf(&line, "Tokio, %zu threads: CPU ", cnt);
+		add_percent(&line, (double)busy / (double)all, 0);
+		strbuf__adds(&line, ", waiting for a CPU ");
+		add_percent(&line, (double)queue / (double)all, 0);
+		strbuf__adds(&line, ", parked ");
+		add_percent(&line, parked / (double)all, 0);
+		strbuf__adds(&line, " of their time");
+		put_line(out, &line, width, STYLE_PLAIN, false);
+	}
+	strbuf__free(&line);
+}
+
+/* ---- locks ---- */
+
+static void lock_row(const struct snapshot_lock *l, struct strbuf *line)
+{
+	char text[TEXT_CELL];
+
+	snprintf(text, sizeof(text), "0x%" PRIx64, l->address);
+	cell(line, text, -19);
+	cell(line, lock_kind_names[l->kind], -14);
+	text__count(text, l->wait.count, 8);
+	cell(line, text, 8);
+	for (int i = 0; i < 3; i++) {
+		uint64_t ns = i == 0   ? l->wait.total_ns / (l->wait.count ? l->wait.count : 1)
+			      : i == 1 ? hist__quantile_ns(&l->wait.hist, l->wait.min_ns,
+							   l->wait.max_ns, 0.95)
+				       : l->wait.max_ns;
+
+		if (l->wait.count)
+			text__duration(text, ns);
+		else
+			strcpy(text, "-");
+		cell(line, text, 8);
+	}
+	text__count(text, l->waiters_now, 6);
+	cell(line, text, 7);
+	if (l->holder_tid)
+		snprintf(text, sizeof(text), "%d", l->holder_tid);
+	else
+		strcpy(text, "-");
+	cell(line, text, 8);
+}
+
+static void locks_table(const struct snapshot *s, unsigned int width, size_t limit, bool colour,
+			struct strbuf *out)
+{
+	struct strbuf line = STRBUF_INIT;
+	size_t cnt = 0;
+
+	for (size_t i = 0; i < s->lock_cnt; i++) {
+		if (!lock__is_lock(s->locks[i].kind))
+			continue;
+		if (!cnt++) {
+			strbuf__addc(out, '\n');
+			strbuf__addf(&line, "%-19s%-14s%8s%8s%8s%8s%7s%8s", "Lock", "Kind", "Waits",
+				     "Avg", "P95", "Max", "Now", "Holder");
+			put_line(out, &line, width, STYLE_BOLD, colour);
+		}
+		if (cnt > limit)
+			continue;
+		lock_row(&s->locks[i], &line);
+		put_line(out, &line, width, STYLE_PLAIN, colour);
+	}
+	if (cnt > limit) {
+		strbuf__addf(&line, "... and %zu more", cnt - limit);
+		put_line(out, &line, width, STYLE_DIM, colour);
+	}
+	strbuf__free(&line);
+}
+
+void threads__report(const struct snapshot *s, unsigned int width, size_t limit, bool colour,
+		     struct strbuf *out)
+{
+	if (!s->thread_cnt)
+		return;
+	strbuf__addc(out, '\n');
+	threads_table(s, width, limit ? limit : THREADS_SHOWN, colour, out);
+	tokio_line(s, width, out);
+	locks_table(s, width, limit ? limit : LOCKS_SHOWN, colour, out);
+}
+
+void threads__line(const struct snapshot *s, bool colour, struct strbuf *out)
+{
+	size_t cnt[THREAD_STATE_CNT] = {}, all = 0;
+	uint64_t cpu_ns = 0;
+	struct strbuf line = STRBUF_INIT;
+	char cpu[TEXT_CELL];
+
+	if (!s->thread_cnt)
+		return;
+	for (size_t i = 0; i < s->thread_cnt; i++) {
+		cpu_ns += s->threads[i].cpu_ns;
+		if (!s->threads[i].tid)
+			continue;
+		cnt[s->threads[i].state]++;
+		all++;
+	}
+	text__percent(cpu,
+		      s->window.duration_ns ? (double)cpu_ns / (double)s->window.duration_ns : 0);
+	strbuf__addf(&line, "%zu threads, CPU %s:", all, cpu);
+	for (int i = 0; i < THREAD_STATE_CNT; i++)
+		if (cnt[i])
+			strbuf__addf(&line, " %s %zu", thread_state_names[i], cnt[i]);
+	text__cell(out, line.s, 0, STYLE_PLAIN, colour);
+	strbuf__addc(out, '\n');
+	strbuf__free(&line);
+}

@@ -1,0 +1,257 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Locks, deadlocks and stalls: what hangs is told while it does, what only sleeps is not."""
+
+import os
+import time
+
+import harness
+from harness import Fixture, Trace, check, equal, until
+
+
+def rust(*args):
+    return Fixture("stalls", *args, exe=os.path.join(harness.CARGO_BIN, "stalls"))
+
+
+def tids(stall):
+    return [t["tid"] for t in stall["threads"]]
+
+
+def hang(fixture, *args, functions=(), seconds=8):
+    """Lets it hang under trace: (truth, seconds until the terminal told, trace)."""
+    if not functions:
+        args = ("--no-functions", *args)
+    t = Trace(fixture, *args, functions=functions)
+    start = time.monotonic()
+    truth = fixture.go()
+    told = len(t.stderr)
+    until(lambda: any("waited" in line for line in t.stderr[told:]), seconds, f"told; {t.said()}")
+    return truth, time.monotonic() - start, t
+
+
+def one_stall(snapshot):
+    equal(len(snapshot.doc["stalls"]), 1, f"stalls: {snapshot.doc['stalls']}")
+    return snapshot.doc["stalls"][0]
+
+
+def proven(how, held_by, kind="pthread_mutex", state="lock"):
+    f = Fixture("hangs", how)
+    truth, took, t = hang(f)
+    check(took < 5, f"told after {took:.1f} s")
+    # the file tells it while it hangs
+    until(lambda: os.path.exists(t.file), 5, "a file")
+    until(lambda: t.snapshot().doc["stalls"], 5, "the stall in the file")
+    equal(t.process.poll(), None, "roletrace goes on")
+    snapshot = t.stop()
+    stall = one_stall(snapshot)
+    again = harness.roletrace("report", t.file).stdout.splitlines()
+    equal(again, t.stdout, "the report of the file")
+    equal((stall["kind"], stall["certainty"]), ("deadlock", "proven"), "what it is")
+    equal(sorted(tids(stall)), sorted(truth), "threads of the cycle")
+    for thread in stall["threads"]:
+        wanted = truth[held_by(truth.index(thread["tid"]), len(truth))]
+        equal((thread["lock"], thread["holder_tid"]), (kind, wanted), "its holder")
+        equal(thread["state"], state, "state")
+        check(thread["wchan"], "where in the kernel")
+    equal(stall["over_unix_ns"], None, "still hangs")
+    said = sum("deadlock (proven)" in line for line in t.stderr)
+    equal(said, 1, f"times it was told; {t.said()}")
+    check(any("deadlock (proven)" in line for line in t.stdout), "in the report")
+    f.finish()
+
+
+def test_pthread_pair():
+    proven("pair", lambda i, n: (i + 1) % n)
+
+
+def test_pthread_ring_of_three():
+    proven("three", lambda i, n: (i + 1) % n)
+
+
+def test_pthread_against_itself():
+    proven("self", lambda i, n: i)
+
+
+def test_pthread_robust_pair():
+    """The owner is in the futex itself."""
+    proven("robust", lambda i, n: (i + 1) % n, "pi_mutex", "futex")
+
+
+def test_pthread_deadlock_and_its_victims():
+    """Who comes later is added to what is known, and not told again."""
+    f = Fixture("hangs", "victims")
+    truth, _, t = hang(f)
+    time.sleep(3.5)
+    stall = one_stall(t.stop())
+    names = [x["name"] for x in stall["threads"]]
+    equal(sorted(names), ["hangs-0", "hangs-1", "victim", "victim"], "threads of it")
+    check(set(truth) <= set(tids(stall)), "the cycle")
+    equal(sum("deadlock" in line for line in t.stderr), 1, f"times it was told; {t.said()}")
+    f.finish()
+
+
+def test_pthread_deadlock_from_before():
+    """roletrace comes when all is over: the waits are older than the window."""
+    f = Fixture("hangs", "pair")
+    truth = f.go()
+    t = Trace(f, "--no-functions", functions=())
+    until(lambda: any("deadlock (proven)" in x for x in t.stderr), 5, f"told; {t.said()}")
+    stall = one_stall(t.stop())
+    equal(sorted(tids(stall)), sorted(truth), "threads of the cycle")
+    f.finish()
+
+
+def test_pthread_deadlock_names_traced_calls():
+    f = Fixture("hangs", "pair")
+    _, _, t = hang(f, functions=("traced_*",))
+    stall = one_stall(t.stop())
+    for thread in stall["threads"]:
+        equal([x["name"] for x in thread["frames"]], ["traced_second"], "traced calls it is in")
+        check(thread["frames"][0]["age_ns"] > 0.5e9, f"age of the call: {thread['frames']}")
+    f.finish()
+
+
+def test_slow_holder_is_no_deadlock():
+    f = Fixture("hangs", "held")
+    truth, _, t = hang(f)
+    stall = one_stall(t.stop())
+    equal((stall["kind"], stall["certainty"]), ("lock_wait", "suspected"), "what it is")
+    equal(sorted(tids(stall)), sorted(truth), "the waiters and the holder")
+    for thread in stall["threads"]:
+        if thread["tid"] == truth[0]:
+            equal(thread["state"], "sleep", "what the holder does")
+        else:
+            equal(thread["holder_tid"], truth[0], "holder")
+    f.finish()
+
+
+def suspected(what, kind):
+    f = rust(what)
+    truth, took, t = hang(f)
+    check(took < 5, f"told after {took:.1f} s")
+    snapshot = t.stop()
+    stall = one_stall(snapshot)
+    equal((stall["kind"], stall["certainty"]), ("deadlock", "suspected"), "what it is")
+    equal(sorted(tids(stall)), sorted(truth["tids"]), "threads of it")
+    equal({x["lock"] for x in stall["threads"]}, {kind}, "kind of the locks")
+    equal({x["holder_tid"] for x in stall["threads"]}, {None}, "a holder that nothing stores")
+    waiting = [x for x in snapshot.doc["locks"] if x["kind"] == kind and x["waiters_now"]]
+    equal(sorted(x["waiters_now"] for x in waiting), [1, 1], "locks with a waiter")
+    f.finish()
+
+
+def test_std_mutex():
+    suspected("std", "std_mutex")
+
+
+def test_std_rwlock():
+    suspected("rwlock", "std_rwlock")
+
+
+def test_parking_lot():
+    suspected("parking_lot", "parking_lot")
+
+
+def test_parking_lot_rwlock():
+    suspected("pl_rwlock", "parking_lot")
+
+
+def nothing_hangs(fixture, *args):
+    t = Trace(fixture, "--no-functions", *args, functions=())
+    fixture.go()
+    time.sleep(4.5)
+    snapshot = t.stop()
+    equal(snapshot.doc["stalls"], [], "stalls of a program that waits for work")
+    fixture.finish()
+    return snapshot
+
+
+def test_idle_threads_are_no_suspects():
+    snapshot = nothing_hangs(rust("idle"))
+    kinds = {x["kind"] for x in snapshot.doc["locks"] if x["waiters_now"]}
+    check({"park", "futex", "join"} <= kinds, f"what they wait at: {kinds}")
+    check(not kinds & {"std_mutex", "pthread_mutex", "parking_lot"}, f"what they wait at: {kinds}")
+
+
+    for t in snapshot.doc["threads"]:
+        equal((t["off_cpu_ns"]["lock"], t["state"] == "lock"), (0, False), f"{t['name']} at a lock")
+
+
+def test_idle_threads_from_before():
+    """The programs have not seen them go to sleep."""
+    f = rust("idle")
+    f.go()
+    t = Trace(f, "--no-functions", functions=())
+    time.sleep(4.5)
+    snapshot = t.stop()
+    equal(snapshot.doc["stalls"], [], "stalls of a program that waits for work")
+    for thread in snapshot.doc["threads"]:
+        equal(thread["off_cpu_ns"]["lock"], 0, f"{thread['name']} at a lock")
+    f.finish()
+
+
+def test_std_mutex_from_before():
+    f = rust("std")
+    truth = f.go()
+    t = Trace(f, "--no-functions", functions=())
+    until(lambda: any("suspected deadlock" in x for x in t.stderr), 6, f"told; {t.said()}")
+    snapshot = t.stop()
+    stall = one_stall(snapshot)
+    equal(sorted(tids(stall)), sorted(truth["tids"]), "threads of it")
+    equal({x["lock"] for x in stall["threads"]}, {"std_mutex"}, "kind of the locks")
+    equal({x["state"] for x in stall["threads"]}, {"lock"}, "states")
+    for thread in snapshot.doc["threads"]:
+        if thread["tid"] in truth["tids"]:
+            check(thread["state_older"], "older than the window")
+    f.finish()
+
+
+def test_idle_workers_are_no_suspects():
+    snapshot = nothing_hangs(rust("workers"))
+    workers = [x for x in snapshot.doc["threads"] if x["runtime"] == "tokio"]
+    equal(len(workers), 4, "workers")
+    for w in workers:
+        check(w["parked_ratio"] > 0.95, f"parked: {w['parked_ratio']}")
+
+
+def test_fought_lock_is_no_stall():
+    snapshot = nothing_hangs(rust("fought"))
+    lock = max(snapshot.doc["locks"], key=lambda x: x["waits"])
+    equal(lock["kind"], "std_mutex", "kind")
+    # one of four holds it for 20 ms, the others wait
+    check(50e6 < lock["wait"]["mean_ns"] < 75e6, f"mean wait: {lock['wait']['mean_ns']}")
+    check(lock["waits"] > 150, f"waits: {lock['waits']}")
+    check(any("std_mutex" in str(x) for x in snapshot.doc["locks"]), "locks")
+
+
+def test_worker_blocked_inside_a_traced_poll():
+    f = rust("poll")
+    _, _, t = hang(f, functions=("stalls::*",))
+    stall = one_stall(t.stop())
+    equal((stall["kind"], stall["certainty"]), ("blocked_poll", "proven"), "what it is")
+    thread = stall["threads"][0]
+    equal((thread["name"], thread["state"]), ("tokio-rt-worker", "sleep"), "who")
+    check("{{closure}}" in thread["frames"][-1]["name"] or "closure" in thread["frames"][-1]["name"],
+          f"the poll: {thread['frames']}")
+    check(thread["frames"][-1]["age_ns"] >= 2.9e9, f"its age: {thread['frames']}")
+    f.finish()
+
+
+def test_no_progress():
+    f = Fixture("states")
+    t = Trace(f, "--no-functions", "--stall", "1", functions=())
+    until(lambda: any("no progress" in x for x in t.stderr), 5, f"told; {t.said()}")
+    stall = one_stall(t.stop())
+    equal(stall["kind"], "no_progress", "what it is")
+    equal(len(stall["threads"]), 11, "threads that are told of")
+    f.finish()
+
+
+def test_over():
+    """A lock that is given up after a while: told, and that it is over."""
+    f = Fixture("gives_up")
+    _, _, t = hang(f)
+    f.ask("release")
+    time.sleep(1)
+    stall = one_stall(t.stop())
+    check(stall["over_unix_ns"], f"over: {stall}")
+    f.finish()
