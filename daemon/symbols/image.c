@@ -297,6 +297,19 @@ bool image__code_offset(const struct image *img, uint64_t vaddr, uint64_t *offse
 	return true;
 }
 
+size_t image__code_segments(const struct image *img, struct code_segment *out, size_t max)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < img->segments.cnt && n < max; i++) {
+		const struct segment *seg = &img->segments.data[i];
+
+		if (seg->exec)
+			out[n++] = (struct code_segment){ seg->offset, seg->vaddr, seg->bytes };
+	}
+	return n;
+}
+
 const uint8_t *image__raw(const struct image *img, size_t *len)
 {
 	*len = img->file.len;
