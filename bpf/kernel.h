@@ -38,11 +38,23 @@ struct pt_regs {
 		cs, flags, sp, ss;
 };
 
+/* include/uapi/linux/bpf_perf_event.h */
+struct bpf_perf_event_data {
+	struct pt_regs regs;
+	__u64 sample_period;
+	__u64 addr;
+};
+
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
 struct vm_area_struct {
 	unsigned long vm_start;
 	unsigned long vm_end;
+};
+
+struct uprobe_task {
+	unsigned long vaddr;	 /* of the instruction that is single-stepped */
+	unsigned long xol_vaddr; /* where its copy is */
 };
 
 struct xol_area {
@@ -81,6 +93,8 @@ struct task_struct {
 	struct mm_struct *mm;
 	struct signal_struct *signal;
 	struct thread_struct thread;
+	unsigned int __state; /* 5.14+, 2f064a59a11f "sched: Change task_struct::state" */
+	struct uprobe_task *utask;
 };
 
 struct seq_file;

@@ -120,6 +120,14 @@ struct rt_kept_stack {
 #define RT_STACK_NO_ROOM 2u
 #define RT_STACK_PROBES 16u
 
+/* A thread's wait. */
+struct rt_blocked {
+	rt_u64 since_ns; /* 0: it runs */
+	rt_u32 place;	 /* its stack's place + 1; 0: lost */
+	rt_u32 pad;
+};
+
+RT_ASSERT_SIZE(struct rt_blocked, 16);
 RT_ASSERT_SIZE(struct rt_unwind_rule, 16);
 RT_ASSERT_SIZE(struct rt_unwind_object, 24);
 RT_ASSERT_SIZE(struct rt_unwind_map, 32);

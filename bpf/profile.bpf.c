@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * Where the target's threads run (a sample of each CPU at fixed intervals) and where they wait (each
+ * time a thread leaves its CPU to block), by user stack. Adapters only: the work is in unwind.bpf.h.
+ *
+ * The samples come from CPUs, not from threads: events that follow a thread would cost at each of
+ * its switches, and those that new threads inherit leave a gap. A sample that hits another process
+ * is dropped by a comparison.
+ */
+#include "kernel.h"
+
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_tracing.h>
+
+#include "unwind.bpf.h"
+
+char LICENSE[] SEC("license") = "Dual BSD/GPL";
+
+/* Which part of the scratch a program uses: a sample may interrupt the other. */
+enum { USE_CPU, USE_OFF_CPU, USES };
+
+#define TASK_DEAD 0x80 /* include/linux/sched.h */
+#define XOL_SLOT_BYTES 128
+
+const volatile rt_u64 off_cpu_min_ns;
+
+/* Written by the daemon. */
+volatile rt_u32 target_tgid;
+volatile rt_u32 running; /* 1: count */
+
+/* Written by the programs. */
+rt_u64 cpu_samples;
+rt_u64 off_cpu_waits, off_cpu_ns; /* all, those below the minimum too */
+rt_u64 off_cpu_short, off_cpu_short_ns;
+rt_u64 no_storage;
+
+/* key: thread. value: its wait. Written by switches, read by blocked_now. Bound: one per thread of
+ * the target, freed with it. No memory: no_storage. */
+struct {
+	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct rt_blocked);
+} blocked SEC(".maps");
+
+static __always_inline bool is_target(const struct task_struct *t)
+{
+	return t->tgid == (int)target_tgid && running;
+}
+
+/* A copied instruction that is single-stepped for a probe stands for the original. */
+static __always_inline void leave_probe_slot(struct unwind *u, const struct task_struct *t)
+{
+	const struct uprobe_task *ut = t->utask;
+	rt_u64 off;
+
+	if (!ut)
+		return;
+	off = u->pc - ut->xol_vaddr;
+	if (ut->xol_vaddr && off < XOL_SLOT_BYTES)
+		u->pc = ut->vaddr + off;
+}
+
+/* A thread that is in the kernel: what it asked for is its innermost frame. */
+static __always_inline void begin_in_kernel(struct unwind *u, const struct pt_regs *regs)
+{
+	rt_s64 call = (rt_s64)regs->orig_ax;
+
+	keep_frame(u, RT_FRAME_PC(RT_OBJECT_KERNEL, call >= 0 ? (rt_u64)call + 1 : 0));
+	UNWIND_SET_REGS(u, regs);
+}
+
+SEC("perf_event")
+int cpu_sample(struct bpf_perf_event_data *ctx)
+{
+	struct task_struct *t = bpf_get_current_task_btf();
+	struct unwind *u;
+
+	if (!is_target(t) || !t->mm)
+		return 0;
+	__sync_fetch_and_add(&cpu_samples, 1);
+	u = unwind_begin(bpf_get_smp_processor_id() * USES + USE_CPU);
+	if (!u)
+		return 0;
+	if ((ctx->regs.cs & 3) == 3) {
+		UNWIND_SET_REGS(u, &ctx->regs);
+		asm volatile(""); /* or both ways end in one load, and the verifier knows no such pointer */
+	} else {
+		begin_in_kernel(u, (struct pt_regs *)bpf_task_pt_regs(t));
+	}
+	leave_probe_slot(u, t);
+	unwind_user(u);
+	count_stack(keep_stack(u, RT_STACK_CPU), 1, 0);
+	unwind_end(u);
+	return 0;
+}
+
+/* The current thread stops here to wait. */
+static __always_inline void begin_wait(struct task_struct *t, rt_u64 now)
+{
+	struct rt_blocked *b;
+	struct unwind *u;
+
+	b = bpf_task_storage_get(&blocked, t, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	if (!b) {
+		__sync_fetch_and_add(&no_storage, 1);
+		return;
+	}
+	b->place = 0;
+	b->since_ns = now;
+	u = unwind_begin(bpf_get_smp_processor_id() * USES + USE_OFF_CPU);
+	if (!u)
+		return;
+	begin_in_kernel(u, (struct pt_regs *)bpf_task_pt_regs(t));
+	leave_probe_slot(u, t);
+	unwind_user(u);
+	b->place = keep_stack(u, RT_STACK_OFF_CPU);
+	unwind_end(u);
+}
+
+static __always_inline void end_wait(struct task_struct *t, rt_u64 now)
+{
+	struct rt_blocked *b = bpf_task_storage_get(&blocked, t, 0, 0);
+	rt_u64 ns;
+
+	if (!b || !b->since_ns)
+		return;
+	ns = now - b->since_ns;
+	b->since_ns = 0;
+	__sync_fetch_and_add(&off_cpu_waits, 1);
+	__sync_fetch_and_add(&off_cpu_ns, ns);
+	if (ns >= off_cpu_min_ns) {
+		count_stack(b->place, 1, ns);
+	} else {
+		__sync_fetch_and_add(&off_cpu_short, 1);
+		__sync_fetch_and_add(&off_cpu_short_ns, ns);
+	}
+}
+
+SEC("tp_btf/sched_switch")
+int BPF_PROG(off_cpu, bool preempt, struct task_struct *prev, struct task_struct *next)
+{
+	if (is_target(prev) && !preempt && prev->__state && !(prev->__state & TASK_DEAD))
+		begin_wait(prev, bpf_ktime_get_ns());
+	if (is_target(next))
+		end_wait(next, bpf_ktime_get_ns());
+	return 0;
+}
+
+/* Hands out the waits that go on now. */
+SEC("iter/task")
+int blocked_now(struct bpf_iter__task *ctx)
+{
+	struct task_struct *t = ctx->task;
+	struct rt_blocked *b, copy;
+
+	if (!t || t->tgid != (int)target_tgid)
+		return 0;
+	b = bpf_task_storage_get(&blocked, t, 0, 0);
+	if (!b)
+		return 0;
+	copy = *b;
+	if (copy.since_ns)
+		bpf_seq_write(ctx->meta->seq, &copy, sizeof(copy));
+	return 0;
+}
