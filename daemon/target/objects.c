@@ -36,7 +36,7 @@ static bool is_known(const struct target *t, const struct objects *all, dev_t de
 }
 
 /* By its mapping, which needs more rights than its path inside the target's root. */
-static int open_object(const struct target *t, const char *span, const char *path, ino_t ino)
+int target__open_mapped(const struct target *t, const char *span, const char *path, ino_t ino)
 {
 	struct strbuf sb = STRBUF_INIT;
 	struct stat st;
@@ -75,7 +75,7 @@ static int add(const struct target *t, struct objects *all, const char *line)
 	    is_known(t, all, makedev(dev_major, dev_minor), ino) || all->cnt >= MAX_OBJECTS)
 		return 0;
 	snprintf(span, sizeof(span), "%llx-%llx", start, end);
-	fd = open_object(t, span, line + path_at, ino);
+	fd = target__open_mapped(t, span, line + path_at, ino);
 	if (fd < 0)
 		return 0; /* unmapped by now, or no file */
 	o = vec__push(all);

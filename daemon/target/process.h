@@ -51,6 +51,8 @@ void target__close(struct target *t);
  */
 int target__open_objects(struct target *t);
 void target__close_objects(struct target *t);
+/* The file of a mapping ("START-END" and path as /proc/PID/maps shows them); < 0: not to be had. */
+int target__open_mapped(const struct target *t, const char *span, const char *path, ino_t ino);
 
 /* When a process started, ticks since boot: with its pid it is that process for good. */
 int target__start_ticks(int pid, uint64_t *out);
