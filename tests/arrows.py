@@ -39,7 +39,7 @@ LIBRARIES = [
     ("BPF helpers", r"^bpf/bpf_(helpers|tracing|core_read|endian)\.h$", ["bpf/"]),
     ("libelf, libdw", r"^(libelf|gelf|nlist|dwarf)\.h$|^elfutils/", ["symbols/"]),
     ("libiberty", r"^(libiberty/)?(libiberty|demangle)\.h$", ["symbols/"]),
-    ("jansson", r"^jansson\.h$", ["snapshot/read.c"]),
+    ("jansson", r"^jansson\.h$", ["snapshot/read"]),
     ("Zydis", r"^(Zydis|Zycore)/", ["plan/insn.c"]),
 ]
 

@@ -9,47 +9,9 @@
 
 #include <errno.h>
 
+#include "export/json.h"
 #include "export/jsonw.h"
 #include "snapshot/snapshot.h"
-
-static void put_string(struct jsonw *w, const char *key, const char *v)
-{
-	jsonw__key(w, key);
-	jsonw__string(w, v);
-}
-
-static void put_uint(struct jsonw *w, const char *key, uint64_t v)
-{
-	jsonw__key(w, key);
-	jsonw__uint(w, v);
-}
-
-static void put_real(struct jsonw *w, const char *key, double v)
-{
-	jsonw__key(w, key);
-	jsonw__real(w, v);
-}
-
-static void put_null(struct jsonw *w, const char *key)
-{
-	jsonw__key(w, key);
-	jsonw__null(w);
-}
-
-static void put_uint_if(struct jsonw *w, const char *key, bool measured, uint64_t v)
-{
-	if (measured)
-		put_uint(w, key, v);
-	else
-		put_null(w, key);
-}
-
-static void section(struct jsonw *w, const char *key, char bracket)
-{
-	jsonw__line(w);
-	jsonw__key(w, key);
-	jsonw__open(w, bracket);
-}
 
 static void tool(struct jsonw *w, const struct snapshot *s)
 {
@@ -299,6 +261,13 @@ static int render(const struct snapshot *s, struct strbuf *out)
 	jsonw__close(&w, ']');
 	edges(&w, s);
 	skipped(&w, s);
+	json__paths(&w, s);
+	json__profiles(&w, s);
+	if (s->alloc_stack_cnt) {
+		section(&w, "memory", '{');
+		json__alloc_stacks(&w, s);
+		jsonw__close(&w, '}');
+	}
 	jsonw__close(&w, '}');
 	strbuf__addc(out, '\n');
 	return out->oom ? -ENOMEM : 0;

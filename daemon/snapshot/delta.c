@@ -253,6 +253,10 @@ struct snapshot *snapshot__delta(const struct snapshot *now, const struct snapsh
 	out->fns = NULL;
 	out->edges = NULL;
 	out->skipped = NULL;
+	out->profiles = NULL;
+	out->paths = NULL;
+	out->alloc_stacks = NULL;
+	out->path_cnt = out->alloc_stack_cnt = 0;
 	out->reason_cnt = out->lost_cnt = out->fn_cnt = out->edge_cnt = 0;
 	if (prev)
 		window_delta(now, prev, out);

@@ -99,6 +99,33 @@ static void keep_edges(struct snapshot *s, const uint32_t *to)
 	s->edge_cnt = n;
 }
 
+static int by_text(const void *a, const void *b)
+{
+	return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+/* By the name of the function that a path leads to: its callers are needed to tell where it is. */
+static int keep_paths(struct snapshot *s)
+{
+	const char **names = malloc((s->fn_cnt + 1) * sizeof(*names));
+	size_t n = 0;
+
+	if (!names)
+		return -ENOMEM;
+	for (size_t i = 0; i < s->fn_cnt; i++)
+		names[i] = s->fns[i].name;
+	qsort(names, s->fn_cnt, sizeof(*names), by_text);
+	for (size_t i = 0; i < s->path_cnt; i++) {
+		const struct snapshot_path *p = &s->paths[i];
+
+		if (bsearch(&p->frames[p->depth - 1], names, s->fn_cnt, sizeof(*names), by_text))
+			s->paths[n++] = *p;
+	}
+	s->path_cnt = n;
+	free(names);
+	return 0;
+}
+
 int snapshot__keep(struct snapshot *s, const struct snapshot_filter *filter)
 {
 	uint32_t *to = malloc((s->fn_cnt + 1) * sizeof(*to)), n = 0;
@@ -117,5 +144,5 @@ int snapshot__keep(struct snapshot *s, const struct snapshot_filter *filter)
 	s->fn_cnt = n;
 	keep_edges(s, to);
 	free(to);
-	return 0;
+	return keep_paths(s);
 }

@@ -31,6 +31,9 @@ void snapshot__free(struct snapshot *s)
 	free(s->fns);
 	free(s->edges);
 	free(s->skipped);
+	profiles__free(s->profiles);
+	free(s->paths);
+	free(s->alloc_stacks);
 	arena__free(s->arena);
 	free(s);
 }

@@ -13,6 +13,7 @@
 #include <stdint.h>
 
 #include "roletrace/hist.h"
+#include "snapshot/profile.h"
 
 #define SNAPSHOT_SCHEMA "roletrace.snapshot/1"
 
@@ -103,9 +104,14 @@ struct snapshot {
 	size_t edge_cnt;
 	struct snapshot_skip *skipped; /* array owned */
 	size_t skip_cnt;
+	struct snapshot_profiles *profiles; /* owned; NULL: none was asked for */
+	struct snapshot_path *paths;	    /* array owned */
+	size_t path_cnt;
+	struct snapshot_alloc_stack *alloc_stacks; /* array owned */
+	size_t alloc_stack_cnt;
 	const char *profile; /* role profile, or NULL */
 	const char *hint;    /* one line for the reader, or NULL */
-	struct arena *arena; /* owned: the strings of a snapshot that was read; else NULL */
+	struct arena *arena; /* owned: frames of paths, the strings of a snapshot that was read */
 };
 
 /* An empty one on the heap, or NULL. snapshot__free frees what is marked owned, and s itself. */
@@ -118,8 +124,8 @@ void snapshot__free(struct snapshot *s);
  * coverage, prices, floor, target, health, shed. So with prev's in_flight P of a settled function:
  * P + calls == returned + unwound + in_flight. min and max of the interval are exact when it moved
  * the extreme, else the bounds of its outermost buckets. A counter that went backwards counts as
- * unmoved. Its strings are those of now, which has to outlive it. NULL with errno: EINVAL not of
- * one plan, ENOMEM.
+ * unmoved. It has no profiles, paths and alloc stacks. Its strings are those of now, which has to
+ * outlive it. NULL with errno: EINVAL not of one plan, ENOMEM.
  */
 struct snapshot *snapshot__delta(const struct snapshot *now, const struct snapshot *prev);
 
@@ -159,8 +165,8 @@ struct snapshot_filter {
 	size_t function_cnt, crate_cnt, exclude_cnt;
 };
 /*
- * Takes the other functions out, and the edges that lose an end. The figures of the whole (window,
- * overhead, lost) stay. 0 or -ENOMEM.
+ * Takes the other functions out, the edges that lose an end, and the paths to others. The figures
+ * of the whole (window, overhead, lost, profiles) stay. 0 or -ENOMEM.
  */
 int snapshot__keep(struct snapshot *s, const struct snapshot_filter *filter);
 

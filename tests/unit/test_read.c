@@ -7,6 +7,7 @@
 #include "export/export.h"
 #include "snapshot/read.h"
 #include "synth.h"
+#include "synth_stacks.h"
 
 static void render(const struct snapshot *s, struct strbuf *out)
 {
@@ -57,6 +58,12 @@ Test(read, round_trip)
 	s->hint = "try --crate stratum_apps";
 	expect_round_trip(s);
 	expect_round_trip(empty);
+	synth__add_stacks(s);
+	expect_round_trip(s);
+	s->profiles->frames.data[0].line = 7; /* of no file: it says nothing */
+	s->profiles->of[PROFILE_OFF_CPU]->stacks.cnt = 0;
+	s->profiles->of[PROFILE_CPU]->stacks.data[0].value = UINT64_MAX;
+	expect_round_trip(s);
 	snapshot__free(empty);
 	snapshot__free(s);
 }
@@ -196,11 +203,36 @@ static const struct {
 	{ "\"caller\":\"", "\"caller\":\"x", "edges[0].caller is none of the functions" },
 	{ "\"callee\":\"", "\"callee\":7,\"x\":\"", "edges[0].callee is none of the functions" },
 	{ "\"skipped\":[", "\"skipped\":[{},", "skipped[0]." },
+	{ "\"paths\":[", "\"paths\":null,\"x\":[", NULL },
+	{ "\"paths\":[", "\"paths\":[[],", "paths[0] is no object" },
+	{ "\"paths\":[", "\"paths\":[{\"frames\":[]},", "paths[0].frames is empty" },
+	{ "\"paths\":[", "\"paths\":[{\"frames\":[7]},",
+	  "paths[0].frames holds what is no string" },
+	{ "\"self_ns\":1350000000", "\"self_ns\":-1", "paths[0].self_ns is no count" },
+	{ "\"profiles\":{", "\"profiles\":null,\"x\":{", NULL },
+	{ "\"profiles\":{", "\"profiles\":[],\"x\":{", "profiles is no object" },
+	{ "\"cpu\":{", "\"cpu\":null,\"x\":{", NULL },
+	{ "\"cpu\":{", "\"cpu\":[],\"x\":{", "profiles.cpu is no object" },
+	{ "\"kind\":\"lib\"", "\"kind\":\"glib\"", "profiles.frames[0].kind is no word" },
+	{ "\"name\":\"__clone3\",", "", "profiles.frames[0].name is missing" },
+	{ "\"inlined\":true", "\"inlined\":1", "profiles.frames[2].inlined is neither" },
+	{ "\"unit\":\"samples\"", "\"unit\":\"ns\"", "profiles.cpu.unit is no word" },
+	{ "\"hz\":49,", "", "profiles.cpu.hz is missing" },
+	{ "\"no_rows\":5", "\"no_rows\":0.5", "profiles.cpu.no_rows is no count" },
+	{ "{\"frames\":[0,1,2", "{\"frames\":[0,1,7", "cpu.stacks[0].frames names a frame" },
+	{ "{\"frames\":[0,1,2", "{\"frames\":[0,1,-2", "cpu.stacks[0].frames is no count" },
+	{ "\"value\":25", "\"value\":\"25\"", "profiles.cpu.stacks[1].value is no count" },
+	{ "\"count\":3", "\"counts\":3", "profiles.off_cpu.stacks[1].count is missing" },
+	{ "\"memory\":{", "\"memory\":7,\"x\":{", "memory is no object" },
+	{ "\"memory\":{", "\"memory\":{},\"x\":{", NULL },
+	{ "\"live_bytes\":4096", "\"live_bytes\":null", "memory.stacks[0].live_bytes is no" },
 };
 
 Test(read, says_what_is_wrong_and_where)
 {
 	struct snapshot *s = synth__new();
+
+	synth__add_stacks(s);
 
 	for (size_t i = 0; i < sizeof(changes) / sizeof(changes[0]); i++) {
 		struct strbuf doc = STRBUF_INIT, reason = STRBUF_INIT;
@@ -282,6 +314,7 @@ Test(read, no_part_of_a_document_is_one)
 	s->fn_cnt = s->edge_cnt = 2;
 	s->edges[0].caller = s->edges[1].caller = 0;
 	s->edges[0].callee = s->edges[1].callee = 1;
+	synth__add_stacks(s);
 	render(s, &doc);
 	for (size_t len = 0; len < doc.len - 2; len += 1 + len / 64)
 		try(doc.s, len, false);
@@ -330,6 +363,7 @@ Test(read, changed_at_random)
 	uint32_t seed = 20260101;
 	size_t read = 0;
 
+	synth__add_stacks(s);
 	render(s, &doc);
 	for (int round = 0; round < 3000; round++) {
 		struct strbuf odd = STRBUF_INIT;

@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The weighted stacks of the snapshot file, a stack a line. */
+#include "export/json.h"
+#include "snapshot/snapshot.h"
+
+/* ---- profiles ---- */
+
+static void frame(struct jsonw *w, const struct snapshot_frame *f)
+{
+	jsonw__line(w);
+	jsonw__open(w, '{');
+	put_string(w, "name", f->name);
+	put_string(w, "module", f->module);
+	put_string(w, "kind", frame_kind_names[f->kind]);
+	if (f->inlined) {
+		jsonw__key(w, "inlined");
+		jsonw__bool(w, true);
+	}
+	if (f->file)
+		put_string(w, "file", f->file);
+	if (f->file && f->line)
+		put_uint(w, "line", f->line);
+	jsonw__close(w, '}');
+}
+
+static void counts(struct jsonw *w, const char *key, const struct snapshot_counts *c)
+{
+	jsonw__key(w, key);
+	jsonw__open(w, '{');
+	for (size_t i = 0; i < c->cnt; i++)
+		put_uint(w, c->data[i].name, c->data[i].count);
+	jsonw__close(w, '}');
+}
+
+static void stack(struct jsonw *w, const struct snapshot_profile *p, enum profile_kind kind,
+		  const struct snapshot_stack *s)
+{
+	jsonw__line(w);
+	jsonw__open(w, '{');
+	jsonw__key(w, "frames");
+	jsonw__open(w, '[');
+	for (uint32_t i = 0; i < s->depth; i++)
+		jsonw__uint(w, p->refs.data[s->first + i]);
+	jsonw__close(w, ']');
+	put_uint(w, "value", s->value);
+	if (kind == PROFILE_OFF_CPU)
+		put_uint(w, "count", s->count);
+	if (s->truncated)
+		put_string(w, "truncated", s->truncated);
+	if (s->thread)
+		put_string(w, "thread", s->thread);
+	jsonw__close(w, '}');
+}
+
+static void profile(struct jsonw *w, const struct snapshot_profile *p, enum profile_kind kind)
+{
+	section(w, profile_kind_names[kind], '{');
+	put_string(w, "unit", profile_units[kind]);
+	if (kind == PROFILE_CPU)
+		put_uint(w, "hz", p->hz);
+	else
+		put_uint(w, "min_ns", p->min_ns);
+	put_uint(w, "count", p->count);
+	counts(w, "truncated", &p->truncated);
+	counts(w, "lost", &p->lost);
+	jsonw__key(w, "stacks");
+	jsonw__open(w, '[');
+	for (size_t i = 0; i < p->stacks.cnt; i++)
+		stack(w, p, kind, &p->stacks.data[i]);
+	jsonw__close(w, ']');
+	jsonw__close(w, '}');
+}
+
+void json__profiles(struct jsonw *w, const struct snapshot *s)
+{
+	const struct snapshot_profiles *p = s->profiles;
+
+	if (!p)
+		return;
+	section(w, "profiles", '{');
+	jsonw__key(w, "frames");
+	jsonw__open(w, '[');
+	for (size_t i = 0; i < p->frames.cnt; i++)
+		frame(w, &p->frames.data[i]);
+	jsonw__close(w, ']');
+	for (int i = 0; i < PROFILE_CNT; i++)
+		if (p->of[i])
+			profile(w, p->of[i], (enum profile_kind)i);
+	jsonw__close(w, '}');
+}
+
+/* ---- stacks of names ---- */
+
+static void names(struct jsonw *w, const char *const *frames, uint32_t depth)
+{
+	jsonw__line(w);
+	jsonw__open(w, '{');
+	jsonw__key(w, "frames");
+	jsonw__open(w, '[');
+	for (uint32_t i = 0; i < depth; i++)
+		jsonw__string(w, frames[i]);
+	jsonw__close(w, ']');
+}
+
+void json__paths(struct jsonw *w, const struct snapshot *s)
+{
+	if (!s->path_cnt)
+		return;
+	section(w, "paths", '[');
+	for (size_t i = 0; i < s->path_cnt; i++) {
+		const struct snapshot_path *p = &s->paths[i];
+
+		names(w, p->frames, p->depth);
+		put_uint(w, "calls", p->calls);
+		put_uint(w, "sum_ns", p->sum_ns);
+		put_uint(w, "self_ns", p->self_ns);
+		jsonw__close(w, '}');
+	}
+	jsonw__close(w, ']');
+}
+
+void json__alloc_stacks(struct jsonw *w, const struct snapshot *s)
+{
+	jsonw__key(w, "stacks");
+	jsonw__open(w, '[');
+	for (size_t i = 0; i < s->alloc_stack_cnt; i++) {
+		const struct snapshot_alloc_stack *a = &s->alloc_stacks[i];
+
+		names(w, a->frames, a->depth);
+		put_uint(w, "live_bytes", a->live_bytes);
+		put_uint(w, "live_count", a->live_count);
+		put_uint(w, "alloc_bytes", a->alloc_bytes);
+		jsonw__close(w, '}');
+	}
+	jsonw__close(w, ']');
+}

@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Weighted stacks of a snapshot: sampled ones (profiles: CPU, off CPU), the exact call tree of the
+ * traced functions (paths), and who allocated (alloc stacks). Frames go from the root (the thread's
+ * start) to the leaf. A stack that could not be followed to its root says why and never looks like
+ * a whole one; what could not be kept at all is in lost.
+ *
+ * A profile is built with the functions below, which copy what they are given:
+ *
+ *   p = profiles__new();
+ *   p->of[PROFILE_CPU] = profile__new();
+ *   at[i] = profiles__frame(p, &frame);  ...  profiles__stack(p, PROFILE_CPU, at, depth, &figures);
+ *   s->profiles = p;
+ */
+#ifndef SNAPSHOT_PROFILE_H
+#define SNAPSHOT_PROFILE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/vec.h"
+
+struct arena;
+struct snapshot_lost;
+
+/* Whose code a frame is: of the role, of a crate it depends on, std/core/alloc, a C library. */
+enum frame_kind { FRAME_UNKNOWN, FRAME_OWN, FRAME_DEP, FRAME_STD, FRAME_LIB, FRAME_KERNEL };
+#define FRAME_KIND_CNT (FRAME_KERNEL + 1)
+extern const char *const frame_kind_names[FRAME_KIND_CNT];
+
+struct snapshot_frame {
+	const char *name;   /* demangled, without hash, as in functions; never NULL */
+	const char *module; /* file name of its object, "[kernel]"; NULL: not known */
+	enum frame_kind kind;
+	bool inlined;	  /* into the frame before it */
+	const char *file; /* where the function is defined; NULL: not known */
+	uint32_t line;	  /* of the definition; 0: not known */
+};
+
+struct snapshot_stack {
+	uint32_t first, depth; /* frames are profile->refs.data[first .. first + depth) */
+	uint64_t value;	       /* in the profile's unit */
+	uint64_t count;	       /* off CPU: waits; else unused */
+	const char *truncated; /* why it ends before its root; NULL: it is whole */
+	const char *thread;    /* name of the thread; NULL: all threads */
+};
+
+enum profile_kind { PROFILE_CPU, PROFILE_OFF_CPU };
+#define PROFILE_CNT (PROFILE_OFF_CPU + 1)
+extern const char *const profile_kind_names[PROFILE_CNT]; /* members of the document */
+extern const char *const profile_units[PROFILE_CNT];	  /* "samples", "ns" */
+
+struct snapshot_counts {
+	struct snapshot_lost *data; /* names lie in the profiles' arena */
+	size_t cnt, cap;
+};
+
+struct snapshot_profile {
+	uint64_t hz;	    /* CPU: samples per second of running, per thread */
+	uint64_t min_ns;    /* off CPU: shorter waits were not looked at */
+	uint64_t count;	    /* samples or waits, those without a stack included */
+	VEC(uint32_t) refs; /* indices into frames */
+	VEC(struct snapshot_stack) stacks;
+	struct snapshot_counts truncated; /* samples or waits by reason */
+	struct snapshot_counts lost;
+};
+
+struct snapshot_profiles {
+	VEC(struct snapshot_frame) frames; /* no two the same */
+	VEC(uint32_t) table; /* of profiles__frame: hash -> index + 1; cnt is unused */
+	struct snapshot_profile *of[PROFILE_CNT]; /* NULL: not asked for */
+	struct arena *arena;			  /* the strings */
+};
+
+/* A node of the exact call tree: what was called by exactly this chain of traced functions. */
+struct snapshot_path {
+	const char *const *frames; /* names in functions; the array lies in the snapshot's arena */
+	uint32_t depth;
+	uint64_t calls,
+		sum_ns;	  /* sum_ns: of the returned calls of the last frame, callees included */
+	uint64_t self_ns; /* of that, what was spent in no deeper path */
+};
+
+/* Who allocated: memory.stacks of the document. Figures since the attach. */
+struct snapshot_alloc_stack {
+	const char *const *frames; /* the array lies in the snapshot's arena */
+	uint32_t depth;
+	uint64_t live_bytes, live_count, alloc_bytes;
+};
+
+/* Empty; NULL: no memory. free takes NULL. */
+struct snapshot_profiles *profiles__new(void);
+void profiles__free(struct snapshot_profiles *p);
+struct snapshot_profile *profile__new(void);
+
+/* The index of this frame, added when there is none like it. UINT32_MAX: no memory. */
+uint32_t profiles__frame(struct snapshot_profiles *p, const struct snapshot_frame *frame);
+
+/*
+ * Adds a stack: value, count, truncated and thread of figures count. It is not looked for among
+ * those that are there: whoever merges equal stacks does so before. A truncated one is tallied in
+ * profile->truncated. frames must be indices that profiles__frame gave; of[kind] must be there.
+ * 0 or -ENOMEM.
+ */
+int profiles__stack(struct snapshot_profiles *p, enum profile_kind kind, const uint32_t *frames,
+		    uint32_t depth, const struct snapshot_stack *figures);
+
+/* Adds n to what is counted under name, zeros too. 0 or -ENOMEM. */
+int profiles__count(struct snapshot_profiles *p, struct snapshot_counts *counts, const char *name,
+		    uint64_t n);
+
+#endif

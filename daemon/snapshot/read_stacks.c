@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The weighted stacks of a document: profiles, paths, memory.stacks. All may be missing. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/arena.h"
+#include "snapshot/reader.h"
+#include "snapshot/snapshot.h"
+
+/* ---- profiles ---- */
+
+static void read_frame(struct reader *r, json_t *o, struct snapshot_profiles *p)
+{
+	struct snapshot_frame *f = vec__push(&p->frames) ?: nomem(r);
+
+	if (!f)
+		return;
+	f->name = get_string(r, o, "name");
+	f->module = get_string_or_null(r, o, "module");
+	f->kind = (enum frame_kind)get_name(r, o, "kind", frame_kind_names, FRAME_KIND_CNT);
+	f->inlined = !is_null(o, "inlined") && get_bool(r, o, "inlined");
+	f->file = get_string_or_null(r, o, "file");
+	if (!is_null(o, "line"))
+		f->line = (uint32_t)get_int(r, o, "line", 0, UINT32_MAX);
+}
+
+static void read_counts(struct reader *r, json_t *profile, const char *key,
+			struct snapshot_counts *out)
+{
+	json_t *o = get_object(r, profile, key), *v;
+	const char *name;
+
+	json_object_foreach(o, name, v)
+	{
+		struct snapshot_lost *row = r->err ? NULL : vec__push(out) ?: nomem(r);
+
+		if (!row)
+			return;
+		*row = (struct snapshot_lost){ keep(r, name), to_uint(r, v, name) };
+	}
+}
+
+static void read_refs(struct reader *r, json_t *o, const struct snapshot_profiles *p,
+		      struct snapshot_profile *to, struct snapshot_stack *stack)
+{
+	json_t *list = get_array(r, o, "frames");
+
+	stack->first = (uint32_t)to->refs.cnt;
+	stack->depth = (uint32_t)json_array_size(list);
+	for (size_t i = 0; i < json_array_size(list) && !r->err; i++) {
+		uint64_t ref = to_uint(r, json_array_get(list, i), "frames");
+		uint32_t *slot = vec__push(&to->refs) ?: nomem(r);
+
+		if (ref >= p->frames.cnt)
+			wrong(r, "frames", "names a frame that is none");
+		else if (slot)
+			*slot = (uint32_t)ref;
+	}
+}
+
+static void read_stack(struct reader *r, json_t *o, enum profile_kind kind,
+		       const struct snapshot_profiles *p)
+{
+	struct snapshot_profile *to = p->of[kind];
+	struct snapshot_stack *stack = vec__push(&to->stacks) ?: nomem(r);
+
+	if (!stack)
+		return;
+	read_refs(r, o, p, to, stack);
+	stack->value = get_uint(r, o, "value");
+	if (kind == PROFILE_OFF_CPU)
+		stack->count = get_uint(r, o, "count");
+	stack->truncated = get_string_or_null(r, o, "truncated");
+	stack->thread = get_string_or_null(r, o, "thread");
+}
+
+static void read_profile(struct reader *r, json_t *profiles, enum profile_kind kind,
+			 struct snapshot_profiles *p)
+{
+	static const char *const parts[] = { "profiles.cpu", "profiles.off_cpu" };
+	static const char *const rows[] = { "profiles.cpu.stacks", "profiles.off_cpu.stacks" };
+	struct snapshot_profile *to = p->of[kind] = profile__new() ?: nomem(r);
+	json_t *o, *list;
+
+	if (!to)
+		return;
+	r->part = "profiles";
+	r->row = NO_ROW;
+	o = get_object(r, profiles, profile_kind_names[kind]);
+	r->part = parts[kind];
+	get_name(r, o, "unit", &profile_units[kind], 1);
+	if (kind == PROFILE_CPU)
+		to->hz = get_uint(r, o, "hz");
+	else
+		to->min_ns = get_uint(r, o, "min_ns");
+	to->count = get_uint(r, o, "count");
+	read_counts(r, o, "truncated", &to->truncated);
+	read_counts(r, o, "lost", &to->lost);
+	list = get_array(r, o, "stacks");
+	r->part = rows[kind];
+	for (size_t i = 0; i < json_array_size(list) && !r->err; i++)
+		read_stack(r, get_row(r, list, i), kind, p);
+}
+
+void read_profiles(struct reader *r, json_t *doc)
+{
+	struct snapshot_profiles *p;
+	json_t *o, *list;
+
+	if (is_null(doc, "profiles"))
+		return;
+	o = enter(r, doc, "profiles", get_object);
+	p = r->s->profiles = profiles__new() ?: nomem(r);
+	list = get_array(r, o, "frames");
+	r->part = "profiles.frames";
+	for (size_t i = 0; i < json_array_size(list) && !r->err; i++)
+		read_frame(r, get_row(r, list, i), p);
+	for (int i = 0; i < PROFILE_CNT && !r->err; i++)
+		if (!is_null(o, profile_kind_names[i]))
+			read_profile(r, o, (enum profile_kind)i, p);
+}
+
+/* ---- stacks of names ---- */
+
+static const char *const *read_names(struct reader *r, json_t *o, uint32_t *depth)
+{
+	json_t *list = get_array(r, o, "frames");
+	size_t cnt = json_array_size(list);
+	const char **names;
+
+	if (!cnt)
+		wrong(r, "frames", "is empty");
+	if (r->err)
+		return NULL;
+	names = arena__alloc(r->s->arena, cnt * sizeof(*names)) ?: nomem(r);
+	for (size_t i = 0; i < cnt && !r->err; i++) {
+		const char *text = json_string_value(json_array_get(list, i));
+
+		if (text)
+			names[i] = keep(r, text);
+		else
+			wrong(r, "frames", "holds what is no string");
+	}
+	*depth = (uint32_t)cnt;
+	return names;
+}
+
+void read_paths(struct reader *r, json_t *doc)
+{
+	json_t *list;
+
+	if (is_null(doc, "paths"))
+		return;
+	list = enter(r, doc, "paths", get_array);
+	r->s->paths = zeroed(r, json_array_size(list), sizeof(*r->s->paths));
+	for (size_t i = 0; i < json_array_size(list) && !r->err; i++) {
+		struct snapshot_path *path = &r->s->paths[r->s->path_cnt++];
+		json_t *o = get_row(r, list, i);
+
+		path->frames = read_names(r, o, &path->depth);
+		path->calls = get_uint(r, o, "calls");
+		path->sum_ns = get_uint(r, o, "sum_ns");
+		path->self_ns = get_uint(r, o, "self_ns");
+	}
+}
+
+void read_alloc_stacks(struct reader *r, json_t *doc)
+{
+	json_t *memory, *list;
+
+	if (is_null(doc, "memory"))
+		return;
+	memory = enter(r, doc, "memory", get_object);
+	if (is_null(memory, "stacks"))
+		return;
+	list = get_array(r, memory, "stacks");
+	r->part = "memory.stacks";
+	r->s->alloc_stacks = zeroed(r, json_array_size(list), sizeof(*r->s->alloc_stacks));
+	for (size_t i = 0; i < json_array_size(list) && !r->err; i++) {
+		struct snapshot_alloc_stack *stack = &r->s->alloc_stacks[r->s->alloc_stack_cnt++];
+		json_t *o = get_row(r, list, i);
+
+		stack->frames = read_names(r, o, &stack->depth);
+		stack->live_bytes = get_uint(r, o, "live_bytes");
+		stack->live_count = get_uint(r, o, "live_count");
+		stack->alloc_bytes = get_uint(r, o, "alloc_bytes");
+	}
+}

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Weighted stacks for the made-up snapshot of synth.h. */
+#ifndef TESTS_UNIT_SYNTH_STACKS_H
+#define TESTS_UNIT_SYNTH_STACKS_H
+
+#include "base/arena.h"
+#include "snapshot/profile.h"
+#include "snapshot/snapshot.h"
+
+enum { SYNTH_START, SYNTH_WORKER, SYNTH_POLL, SYNTH_SUBMIT, SYNTH_HASH, SYNTH_READ, SYNTH_ODD };
+
+static const struct snapshot_frame synth_frames[] = {
+	[SYNTH_START] = { "__clone3", "libc.so.6", FRAME_LIB, false, NULL, 0 },
+	[SYNTH_WORKER] = { "tokio::runtime::scheduler::multi_thread::worker::run", "role",
+			   FRAME_DEP, false, "src/runtime/worker.rs", 455 },
+	[SYNTH_POLL] = { "core::ops::function::FnOnce::call_once", "role", FRAME_STD, true, NULL,
+			 0 },
+	[SYNTH_SUBMIT] = { "translator_sv2::sv1::downstream::Downstream::handle_submit", "role",
+			   FRAME_OWN, false, "src/lib/sv1/downstream.rs", 321 },
+	[SYNTH_HASH] = { "<translator_sv2::utils::ShareId as core::hash::Hash>::hash", "role",
+			 FRAME_OWN, true, "src/lib/utils.rs", 0 },
+	[SYNTH_READ] = { "[kernel]", "[kernel]", FRAME_KERNEL, false, NULL, 0 },
+	[SYNTH_ODD] = { "evil\x1b[31m;</script><b> \"&'\\ 計算\n", NULL, FRAME_UNKNOWN, false, NULL,
+			0 },
+};
+
+static inline void synth__stack(struct snapshot *s, enum profile_kind kind, const char *digits,
+				struct snapshot_stack figures)
+{
+	uint32_t at[16], depth = 0;
+
+	for (; *digits; digits++)
+		at[depth++] = profiles__frame(s->profiles, &synth_frames[*digits - '0']);
+	if (profiles__stack(s->profiles, kind, at, depth, &figures))
+		abort();
+	s->profiles->of[kind]->count += kind == PROFILE_CPU ? figures.value : figures.count;
+}
+
+#define FIGURES(...) ((struct snapshot_stack){ __VA_ARGS__ })
+
+static inline void synth__profiles(struct snapshot *s)
+{
+	s->profiles = profiles__new();
+	for (int i = 0; i < PROFILE_CNT; i++)
+		s->profiles->of[i] = profile__new();
+	s->profiles->of[PROFILE_CPU]->hz = 49;
+	synth__stack(s, PROFILE_CPU, "0123", FIGURES(.value = 60));
+	synth__stack(s, PROFILE_CPU, "01234", FIGURES(.value = 25, .thread = "worker-1"));
+	synth__stack(s, PROFILE_CPU, "016", FIGURES(.value = 10));
+	synth__stack(s, PROFILE_CPU, "34", FIGURES(.value = 5, .truncated = "no_rows"));
+	synth__stack(s, PROFILE_OFF_CPU, "015", FIGURES(.value = 7000000000, .count = 70));
+	synth__stack(s, PROFILE_OFF_CPU, "01235", FIGURES(.value = 90000000, .count = 3));
+	s->profiles->of[PROFILE_OFF_CPU]->min_ns = 1000;
+	profiles__count(s->profiles, &s->profiles->of[PROFILE_CPU]->lost, "stacks_full", 0);
+}
+
+static inline const char *const *synth__names(struct snapshot *s, const char *a, const char *b,
+					      const char *c)
+{
+	const char **names = arena__alloc(s->arena, 3 * sizeof(*names));
+
+	names[0] = a;
+	names[1] = b;
+	names[2] = c;
+	return names;
+}
+
+static inline void synth__paths(struct snapshot *s)
+{
+	const char *a = s->fns[6].name, *b = s->fns[0].name, *c = s->fns[2].name;
+
+	s->paths = calloc(4, sizeof(*s->paths));
+	s->paths[s->path_cnt++] = (struct snapshot_path){ synth__names(s, a, NULL, NULL), 1, 300,
+							  2200000000, 1350000000 };
+	s->paths[s->path_cnt++] = (struct snapshot_path){ synth__names(s, a, b, NULL), 2, 2100,
+							  850000000, 620000000 };
+	s->paths[s->path_cnt++] =
+		(struct snapshot_path){ synth__names(s, a, b, c), 3, 60000, 230000000, 230000000 };
+	s->alloc_stacks = calloc(2, sizeof(*s->alloc_stacks));
+	s->alloc_stacks[s->alloc_stack_cnt++] =
+		(struct snapshot_alloc_stack){ synth__names(s, a, b, NULL), 2, 4096, 2, 65536 };
+	s->alloc_stacks[s->alloc_stack_cnt++] =
+		(struct snapshot_alloc_stack){ synth__names(s, c, NULL, NULL), 1, 0, 0, 512 };
+}
+
+/* To a snapshot of synth__new. */
+static inline void synth__add_stacks(struct snapshot *s)
+{
+	s->arena = arena__new();
+	synth__profiles(s);
+	synth__paths(s);
+}
+
+#endif
