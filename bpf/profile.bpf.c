@@ -147,6 +147,15 @@ int BPF_PROG(off_cpu, bool preempt, struct task_struct *prev, struct task_struct
 	return 0;
 }
 
+/* Another program: its addresses mean other things. */
+SEC("tp_btf/sched_process_exec")
+int profile_exec(void *ctx)
+{
+	if (bpf_get_current_task_btf()->tgid == (int)target_tgid)
+		running = 0;
+	return 0;
+}
+
 /* Hands out the waits that go on now. */
 SEC("iter/task")
 int blocked_now(struct bpf_iter__task *ctx)

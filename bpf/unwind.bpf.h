@@ -44,6 +44,15 @@ struct {
 	__type(value, struct rt_unwind_map);
 } unwind_maps SEC(".maps");
 
+/* key: 0. Which bank of mappings holds, and how many are in each. Written by the daemon. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__type(key, rt_u32);
+	__type(value, struct rt_unwind_dir);
+} unwind_dir SEC(".maps");
+
 /* key: object. Written by the daemon before a mapping names it, then constant. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -129,10 +138,6 @@ const volatile rt_u32 kept_mask;
 const volatile rt_u32 kept_frame_cnt;
 const volatile rt_u64 kept_seed = 1;
 
-/* Written by the daemon. bank: 0 or 1. */
-volatile rt_u32 unwind_bank;
-volatile rt_u32 unwind_map_cnt[2];
-
 /* Written here. */
 rt_u32 kept_frames_taken;
 rt_u64 stacks_lost;
@@ -174,13 +179,16 @@ static long search_maps(rt_u64 n, struct search *s)
 /* The mapping that holds pc: into *out, and 1; or 0. */
 __noinline int find_map(struct rt_unwind_map *out, rt_u64 pc)
 {
-	rt_u32 bank = unwind_bank & 1, key;
-	struct search s = { .pc = pc, .first = bank * RT_UNWIND_MAX_MAPS, .step = RT_UNWIND_MAX_MAPS };
+	rt_u32 key = 0, bank;
+	struct rt_unwind_dir *dir = bpf_map_lookup_elem(&unwind_dir, &key);
+	struct search s = { .pc = pc, .step = RT_UNWIND_MAX_MAPS };
 	struct rt_unwind_map *m;
 
-	if (!out)
+	if (!out || !dir)
 		return 0;
-	s.cnt = unwind_map_cnt[bank];
+	bank = *(volatile rt_u32 *)&dir->bank & 1;
+	s.first = bank * RT_UNWIND_MAX_MAPS;
+	s.cnt = dir->cnt[bank];
 	bpf_loop(16, search_maps, &s, 0);
 	key = s.first + s.lo - 1;
 	m = s.lo ? bpf_map_lookup_elem(&unwind_maps, &key) : NULL;

@@ -75,6 +75,13 @@ struct rt_unwind_map {
 	rt_u32 pad;
 };
 
+/* Which bank holds. The other is filled, then they change places. */
+struct rt_unwind_dir {
+	rt_u32 bank;
+	rt_u32 cnt[2];
+	rt_u32 pad;
+};
+
 /* A frame: object and address as linked. Of a caller it is a byte of its call instruction. */
 #define RT_FRAME_PC(object, vaddr) ((rt_u64)(object) << 48 | ((vaddr)&0xffffffffffffull))
 #define RT_FRAME_OBJECT(f) ((rt_u32)((f) >> 48))
