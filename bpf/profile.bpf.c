@@ -30,6 +30,8 @@ volatile rt_u32 running; /* 1: count */
 
 /* Written by the programs. */
 rt_u64 cpu_samples;
+rt_u64 cpu_lost;       /* of them: their stack was not kept */
+rt_u64 off_cpu_lost;   /* waits whose stack was not kept */
 rt_u64 off_cpu_waits, off_cpu_ns; /* all, those below the minimum too */
 rt_u64 off_cpu_short, off_cpu_short_ns;
 rt_u64 no_storage;
@@ -75,13 +77,16 @@ int cpu_sample(struct bpf_perf_event_data *ctx)
 {
 	struct task_struct *t = bpf_get_current_task_btf();
 	struct unwind *u;
+	rt_u32 place;
 
 	if (!is_target(t) || !t->mm)
 		return 0;
 	__sync_fetch_and_add(&cpu_samples, 1);
 	u = unwind_begin(bpf_get_smp_processor_id() * USES + USE_CPU);
-	if (!u)
+	if (!u) {
+		__sync_fetch_and_add(&cpu_lost, 1);
 		return 0;
+	}
 	if ((ctx->regs.cs & 3) == 3) {
 		UNWIND_SET_REGS(u, &ctx->regs);
 		asm volatile(""); /* or both ways end in one load, and the verifier knows no such pointer */
@@ -90,8 +95,12 @@ int cpu_sample(struct bpf_perf_event_data *ctx)
 	}
 	leave_probe_slot(u, t);
 	unwind_user(u);
-	count_stack(keep_stack(u, RT_STACK_CPU), 1, 0);
+	place = keep_stack(u, RT_STACK_CPU);
 	unwind_end(u);
+	if (place)
+		count_stack(place, 1, 0);
+	else
+		__sync_fetch_and_add(&cpu_lost, 1);
 	return 0;
 }
 
@@ -130,7 +139,10 @@ static __always_inline void end_wait(struct task_struct *t, rt_u64 now)
 	__sync_fetch_and_add(&off_cpu_waits, 1);
 	__sync_fetch_and_add(&off_cpu_ns, ns);
 	if (ns >= off_cpu_min_ns) {
-		count_stack(b->place, 1, ns);
+		if (b->place)
+			count_stack(b->place, 1, ns);
+		else
+			__sync_fetch_and_add(&off_cpu_lost, 1);
 	} else {
 		__sync_fetch_and_add(&off_cpu_short, 1);
 		__sync_fetch_and_add(&off_cpu_short_ns, ns);

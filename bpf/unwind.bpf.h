@@ -89,7 +89,7 @@ struct {
 } unwind_rules SEC(".maps");
 
 /* key: a hash of the stack + probe, open addressing. Written here, read by collect. Bound:
- * kept_mask + 1. No free place within RT_STACK_PROBES, or no frames left: stacks_lost. */
+ * kept_mask + 1. No free place within RT_STACK_PROBES, or no frames left: keep_stack gives 0. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, BPF_F_MMAPABLE);
@@ -98,7 +98,7 @@ struct {
 	__type(value, struct rt_kept_stack);
 } kept_stacks SEC(".maps");
 
-/* The frames of kept stacks. Bound: kept_frame_cnt. Full: stacks_lost. */
+/* The frames of kept stacks. Bound: kept_frame_cnt. Full: the stack is not kept. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, BPF_F_MMAPABLE);
@@ -140,9 +140,7 @@ const volatile rt_u64 kept_seed = 1;
 
 /* Written here. */
 rt_u32 kept_frames_taken;
-rt_u64 stacks_lost;
 rt_u64 unknown_pcs; /* addresses in no known mapping: the daemon looks at the mappings again */
-rt_u64 scratch_busy;
 
 static __always_inline rt_u64 load(const rt_u64 *p)
 {
@@ -453,10 +451,8 @@ static __always_inline struct unwind *unwind_begin(rt_u32 slot)
 
 	if (!u)
 		return NULL;
-	if (__sync_lock_test_and_set(&u->busy, 1)) {
-		__sync_fetch_and_add(&scratch_busy, 1);
+	if (__sync_lock_test_and_set(&u->busy, 1))
 		return NULL;
-	}
 	u->depth = 0;
 	u->end = RT_END_DEPTH;
 	u->guessed = 0;
@@ -573,7 +569,7 @@ static long keep_one(rt_u64 n, struct keep *k)
 	return 1;
 }
 
-/* The place + 1 of the stack in u, kept now or before; 0: lost, and counted. */
+/* The place + 1 of the stack in u, kept now or before; 0: lost, the caller counts it. */
 static __always_inline rt_u32 keep_stack(struct unwind *u, rt_u32 kind)
 {
 	struct keep k = { .u = u, .kind = kind, .hash = u->hash };
@@ -582,8 +578,6 @@ static __always_inline rt_u32 keep_stack(struct unwind *u, rt_u32 kind)
 	k.hash ^= k.hash >> 32;
 	k.hash |= 1ull << 63;
 	bpf_loop(RT_STACK_PROBES, keep_one, &k, 0);
-	if (!k.found)
-		__sync_fetch_and_add(&stacks_lost, 1);
 	return k.found;
 }
 

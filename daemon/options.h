@@ -55,6 +55,10 @@ struct options {
 	enum option_sort sort;
 	unsigned int limit; /* rows per table; 0: all */
 	unsigned int width; /* columns; 0: the terminal's */
+	unsigned int cpu_profile_hz; /* 0: no CPU profile */
+	bool off_cpu;
+	unsigned int off_cpu_min_us;
+	unsigned int profile_stacks; /* 0: the default */
 	bool no_functions, raw, verbose;
 	bool empty_programs; /* the floor of the benchmarks: probes that do nothing */
 };

@@ -18,6 +18,7 @@
 
 #include "attach/breaker.h"
 #include "attach/features.h"
+#include "attach/profiler.h"
 #include "attach/tracer.h"
 #include "base/clock.h"
 #include "base/log.h"
@@ -46,6 +47,7 @@ struct run {
 	bool target_open;
 	struct plan *plan;
 	struct tracer *tracer;
+	struct profiler *profiler; /* NULL: no profiles */
 	struct collector *collector;
 	struct outputs outputs;
 	char *default_output;
@@ -174,6 +176,24 @@ static int open_default_output(struct run *r)
 	return outputs__add(&r->outputs, r->default_output);
 }
 
+static int attach_profiler(struct run *r)
+{
+	const struct options *o = r->opts;
+	struct profiler_opts po = {
+		.hz = o->cpu_profile_hz,
+		.off_cpu = o->off_cpu,
+		.off_cpu_min_ns = o->off_cpu_min_us * 1000,
+		.stack_cnt = o->profile_stacks,
+	};
+	char *reason = NULL;
+	int err;
+
+	if (!po.hz && !po.off_cpu)
+		return CODE_OK;
+	err = profiler__new(&r->target, tracer__object(r->tracer), &po, &r->profiler, &reason);
+	return err ? say(code_of(err), reason, strerror(-err)) : CODE_OK;
+}
+
 static int attach(struct run *r)
 {
 	const struct options *o = r->opts;
@@ -194,6 +214,11 @@ static int attach(struct run *r)
 	err = tracer__new(r->plan, &r->target, &to, &r->tracer, &reason);
 	if (err)
 		return say(code_of(err), reason, strerror(-err));
+	err = attach_profiler(r);
+	if (err)
+		return err;
+	co.profiler = r->profiler;
+	co.debug_file = o->debug_file;
 	r->collector = collector__new(r->plan, &r->target, r->tracer, &co);
 	if (!r->collector)
 		return say(CODE_FAILED, NULL, strerror(errno));
@@ -344,6 +369,8 @@ static void on_tick(struct run *r)
 	int err;
 
 	tracer__tick(r->tracer, now);
+	if (r->profiler)
+		profiler__tick(r->profiler, now);
 	if (!draw_now && !write_now)
 		return;
 	err = collector__snapshot(r->collector, &s);
@@ -458,8 +485,10 @@ static int finish(struct run *r)
 	if (err)
 		return say(CODE_FAILED, NULL, strerror(-err));
 	collector__free(r->collector);
+	profiler__free(r->profiler);
 	tracer__free(r->tracer);
 	r->collector = NULL;
+	r->profiler = NULL;
 	r->tracer = NULL;
 	live__clear(r->live, r->stop_ns ? stderr : stdout);
 	code = outputs__write(&r->outputs, s, true);
@@ -500,6 +529,7 @@ int trace__run(const struct options *opts)
 	if (r.held)
 		spawn__kill(r.child);
 	collector__free(r.collector);
+	profiler__free(r.profiler);
 	tracer__free(r.tracer);
 	live__free(r.live);
 	snapshot__free(r.last);

@@ -41,6 +41,11 @@ $(FIX)/libversions.so: tests/fixtures/libs/versions.c tests/fixtures/libs/versio
 $(FIX)/uses_versions: tests/fixtures/libs/uses_versions.c tests/fixtures/c/fixture.h $(FIX)/libversions.so
 	$(call say,FIXTURE,$@)$(CC) $(FIX_CFLAGS) -o $@ $< $(FIX)/libversions.so -Wl,-rpath,'$$ORIGIN'
 
+# a program that loads a library only when told to
+$(FIX)/burns: $(FIX)/libburn.so
+$(FIX)/libburn.so: tests/fixtures/libs/burn.c
+	$(call say,FIXTURE,$@)mkdir -p $(@D) && $(CC) -O2 -fomit-frame-pointer -shared -fPIC -o $@ $<
+
 # E1: one source, linked in all ways
 $(FIX)/calls-no-pie: FIX_LINK = -no-pie
 $(FIX)/calls-static-pie: FIX_LINK = -static-pie

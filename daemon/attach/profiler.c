@@ -329,8 +329,8 @@ void profiler__counts(const struct profiler *p, struct profiler_counts *out)
 		.waits_ns = b->off_cpu_ns,
 		.short_waits = b->off_cpu_short,
 		.short_ns = b->off_cpu_short_ns,
-		.stacks_lost = b->stacks_lost,
-		.busy = b->scratch_busy,
+		.samples_lost = b->cpu_lost,
+		.waits_lost = b->off_cpu_lost,
 		.no_storage = b->no_storage,
 		.bare_files = unwinder__bare(p->unwinder),
 	};

@@ -58,7 +58,8 @@ struct profiler_counts {
 	uint64_t samples;		 /* all that hit the target */
 	uint64_t waits, waits_ns;	 /* that ended */
 	uint64_t short_waits, short_ns;	 /* of them below the minimum */
-	uint64_t stacks_lost, busy, no_storage;
+	uint64_t samples_lost, waits_lost; /* of them: their stack was not kept */
+	uint64_t no_storage;		   /* waits that were not seen, for want of memory */
 	uint64_t bare_files;
 };
 void profiler__counts(const struct profiler *p, struct profiler_counts *out);

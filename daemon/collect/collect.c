@@ -11,6 +11,7 @@
 
 #include "attach/breaker.h"
 #include "base/clock.h"
+#include "collect/profile.h"
 #include "collect/settle.h"
 #include "functions.skel.h"
 
@@ -20,6 +21,7 @@ struct collector {
 	struct tracer *tracer;
 	struct object *obj;
 	struct settler *settler;
+	struct profile_reader *profile_reader; /* NULL: no profiles */
 	struct collector_opts opts;
 	uint64_t start_unix_ns, start_mono_ns, end_unix_ns, end_mono_ns; /* end 0: running */
 	enum snapshot_end end;
@@ -44,6 +46,14 @@ struct collector *collector__new(const struct plan *plan, const struct target *t
 		free(c);
 		return NULL;
 	}
+	if (opts->profiler) {
+		c->profile_reader =
+			profile_reader__new(plan, target, opts->profiler, opts->debug_file);
+		if (!c->profile_reader) {
+			collector__free(c);
+			return NULL;
+		}
+	}
 	return c;
 }
 
@@ -52,6 +62,7 @@ void collector__free(struct collector *c)
 	if (!c)
 		return;
 	settler__free(c->settler);
+	profile_reader__free(c->profile_reader);
 	free(c);
 }
 
@@ -60,6 +71,8 @@ void collector__start(struct collector *c)
 	c->start_unix_ns = clock__unix_ns();
 	c->start_mono_ns = clock__mono_ns();
 	tracer__start(c->tracer);
+	if (c->opts.profiler)
+		profiler__start(c->opts.profiler);
 }
 
 void collector__stop(struct collector *c)
@@ -70,6 +83,8 @@ void collector__stop(struct collector *c)
 		c->settler); /* so that the pass behind the gate can prove frames dead */
 	c->end_unix_ns = clock__unix_ns();
 	c->end_mono_ns = clock__mono_ns();
+	if (c->opts.profiler)
+		profiler__stop(c->opts.profiler);
 	tracer__stop(c->tracer);
 }
 
@@ -436,6 +451,10 @@ int collector__snapshot(struct collector *c, struct snapshot **out)
 	/* edges first: a call is booked before its edge, so none shows more than its callee */
 	err = err ?: fill_edges(c, s);
 	err = err ?: fill_fns(c, s);
+	if (c->profile_reader)
+		err = err ?: profile_reader__fill(c->profile_reader, s,
+						  c->end_mono_ns ?: clock__mono_ns(),
+						  c->end_mono_ns != 0);
 	err = err ?: fill_lost(c, s);
 	err = err ?: fill_skipped(c, s);
 	err = err ?: fill_shed(c, s);

@@ -12,7 +12,11 @@
 
 struct collector;
 
+struct profiler;
+
 struct collector_opts {
+	struct profiler *profiler; /* NULL: no profiles. Borrowed */
+	const char *debug_file;	   /* the user's, or NULL */
 	const char *version, *kernel, *exit_mode;
 	double budget; /* < 0: off */
 };
