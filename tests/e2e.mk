@@ -46,6 +46,28 @@ $(FIX)/burns: $(FIX)/libburn.so
 $(FIX)/libburn.so: tests/fixtures/libs/burn.c
 	$(call say,FIXTURE,$@)mkdir -p $(@D) && $(CC) -O2 -fomit-frame-pointer -shared -fPIC -o $@ $<
 
+# the same functions by other names, at other places in the file
+$(FIX)/reloads: $(FIX)/libburn.so $(FIX)/libburn2.so
+$(FIX)/libburn2.so: tests/fixtures/libs/burn.c
+	$(call say,FIXTURE,$@)mkdir -p $(@D) && $(CC) -O1 -fomit-frame-pointer -shared -fPIC -o $@ $< \
+		-Dentry_library=entry_second -Dleaf_library=leaf_second -falign-functions=512
+
+# the same from other compilers and with other options: unwinding has to work in all
+BURNS_OF := $(addprefix $(FIX)/burns-of/,gcc-O0 gcc-O3 gcc-static-pie gcc-static gcc-frame-pointers \
+	gcc-no-pie clang-O2 clang-O0)
+FIX_BIN += $(BURNS_OF) $(FIX)/reloads
+$(FIX)/burns-of/%: tests/fixtures/c/burns.c tests/fixtures/c/fixture.h $(FIX)/libburn.so
+	$(call say,FIXTURE,$@)mkdir -p $(@D) && \
+		$(firstword $(subst -, ,$*)) $(FIX_CFLAGS) $(burns-$*) -Wno-format-truncation -o $@ $<
+burns-gcc-O0 = -O0
+burns-gcc-O3 = -O3
+burns-gcc-static-pie = -static-pie
+burns-gcc-static = -static
+burns-gcc-frame-pointers = -fno-omit-frame-pointer
+burns-gcc-no-pie = -no-pie
+burns-clang-O2 = -O2
+burns-clang-O0 = -O0
+
 # E1: one source, linked in all ways
 $(FIX)/calls-no-pie: FIX_LINK = -no-pie
 $(FIX)/calls-static-pie: FIX_LINK = -static-pie

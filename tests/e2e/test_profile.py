@@ -1,0 +1,221 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""CPU and off-CPU profiles: shares that the target itself measured, whole stacks in any kind of
+build, nothing wrong when the tables are too small. B3, P11, T7, L12."""
+
+import collections
+import json
+import os
+import time
+
+from checks import check, close, equal
+from harness import FIXTURES, Fixture, Trace
+from profiles import Profile, gdb_stacks, same_stack
+
+CPU = ("--no-functions", "--cpu-profile=997")
+PATHS = {
+    "leaf_plain": ("work", "outer_plain", "middle_plain", "leaf_plain"),
+    "leaf_recursion": ("work", *["recursion"] * 21, "leaf_recursion"),
+    "host_of_inlined": ("work", "host_of_inlined"),
+    "leaf_tail_called": ("work", "leaf_tail_called"),
+    "leaf_library": ("work", "entry_library", "leaf_library"),
+    "leaf_variable": ("work", "leaf_variable"),
+    "leaf_handler": ("work", "interrupted", "on_signal", "leaf_handler"),
+}
+
+
+def burn(exe, *args, paths=PATHS):
+    """The profile of a run, its shares compared with what each leaf says that it burnt."""
+    f = Fixture("burns", *args, exe=exe)
+    t = Trace(f, *CPU, functions=())
+    f.say("go")
+    truth = json.loads(f.line())["cpu_ns"]
+    snapshot = t.stop()
+    f.finish()
+    profile = Profile(snapshot)
+    total = sum(truth.values())
+    # what the target used before and behind the burning is little
+    close(profile.doc["count"] / 997, total / 1e9, 0.08, "seconds of CPU")
+    for leaf, ns in truth.items():
+        if leaf in paths:
+            got = profile.share(*paths[leaf])
+            check(abs(got - ns / total) < 0.03, f"{leaf}: {got:.3f}, truth {ns / total:.3f}")
+    return profile
+
+
+def test_profile_shares_are_true():
+    profile = burn(None)
+    equal(profile.doc["truncated"], {}, "truncated")
+    check(profile.named() > 0.99, f"frames with names: {profile.named()}")
+    roots = {profile.names(s)[0] for s in profile.stacks}
+    # a library without its debug file has no name for where threads begin
+    check(roots <= {"clone3", "_start"} or "+0x" in "".join(roots), f"roots {roots}")
+
+
+def builds():
+    folder = os.path.join(FIXTURES, "burns-of")
+    return sorted(os.path.join(folder, name) for name in os.listdir(folder))
+
+
+def test_profile_builds():
+    """gcc and clang, optimised and not, PIE and not, static, with frame pointers and without."""
+    names = builds()
+    check(len(names) >= 7, f"built: {names}")
+    for exe in names:
+        paths = dict(PATHS)
+        if "static" in exe:
+            paths["leaf_library"] = ("work", "outer_plain")  # it loads none
+            del paths["leaf_plain"]
+        if "-O0" in exe:
+            paths["leaf_tail_called"] = ("work", "tail_calling", "leaf_tail_called")
+        try:
+            profile = burn(exe, paths=paths)
+            check(profile.whole() >= 0.99, f"whole stacks: {profile.doc['truncated']}")
+        except AssertionError as e:
+            raise type(e)(f"{os.path.basename(exe)}: {e}") from None
+
+
+test_profile_builds.seconds = 300
+
+
+def test_profile_own_thread_only():
+    """B: another process of the same executable burns too; its samples are not in."""
+    other = Fixture("burns", 4)
+    other.say("go")
+    f = Fixture("burns")
+    t = Trace(f, *CPU, functions=())
+    time.sleep(1)
+    profile = Profile(t.stop())
+    check(profile.doc["count"] < 20, f"samples of an idle target: {profile.doc['count']}")
+    f.finish()
+
+
+def test_profile_off_cpu():
+    f = Fixture("burns")
+    t = Trace(f, "--no-functions", "--off-cpu", functions=())
+    begin = time.monotonic()
+    f.say("go")
+    truth = json.loads(f.line())["cpu_ns"]
+    time.sleep(0.5)
+    snapshot = t.stop()
+    window_ns = snapshot.doc["window"]["duration_ns"]
+    f.finish()
+    profile = Profile(snapshot, "off_cpu")
+    wait = {name: 0 for name in ("nanosleep", "fixture__await", "__pthread_clockjoin_ex")}
+    for s in profile.stacks:
+        names = profile.names(s)
+        check(names[-1].startswith("[kernel"), f"a wait is in the kernel: {names}")
+        for name in wait:
+            if name in names:
+                wait[name] += s["value"]
+    close(wait["nanosleep"], 200e6, 0.03, "asleep")
+    join = next((v for k, v in wait.items() if "join" in k), 0)
+    if join:  # a name of the library's own
+        check(join > 0.95 * sum(truth.values()), f"joining: {join}, truth {sum(truth.values())}")
+    # the main thread waits nearly all the time; the last wait still goes on
+    main = sum(s["value"] for s in profile.stacks if "main" in profile.names(s))
+    close(main, window_ns, 0.05, f"waits of the main thread ({time.monotonic() - begin:.1f} s)")
+
+
+def test_profile_off_cpu_min():
+    f = Fixture("burns")
+    t = Trace(f, "--no-functions", "--off-cpu-min", 400000, functions=())
+    f.say("go")
+    f.line()
+    profile = Profile(t.stop(), "off_cpu")
+    f.finish()
+    check(not any("nanosleep" in profile.names(s) for s in profile.stacks), "200 ms are too short")
+    check(any("main" in profile.names(s) for s in profile.stacks), "the join is long enough")
+
+
+def test_profile_small_stack_table():
+    """B3: stacks that find no room are counted as lost; those kept are right."""
+    f = Fixture("burns")
+    t = Trace(f, *CPU, "--profile-stacks", 4, functions=())
+    f.say("go")
+    truth = json.loads(f.line())["cpu_ns"]
+    profile = Profile(t.stop())
+    f.finish()
+    check(profile.doc["lost"]["stack_not_kept"] > 0, f"lost: {profile.doc['lost']}")
+    close(profile.doc["count"] / 997, sum(truth.values()) / 1e9, 0.08, "all samples")
+    leaves = set(PATHS)
+    for s in profile.stacks:
+        names = profile.names(s)
+        leaf = [n for n in names if n in leaves]
+        if leaf and "work" in names:
+            path = [n for n in names if n in PATHS[leaf[-1]]]
+            equal(tuple(path), PATHS[leaf[-1]], f"the path of {leaf[-1]}")
+
+
+STEPS = 400
+
+
+def test_profile_agrees_with_gdb_at_each_instruction():
+    """P11: prologues, epilogues, tail calls, the way into a library and through a PLT. gdb steps
+    instruction by instruction: at each the thread stops, which is a wait with a stack of its own."""
+    f = Fixture("burns")
+    t = Trace(f, "--no-functions", "--off-cpu", functions=())
+    body = f"""
+for where in ("*outer_plain", "*middle_plain", "*leaf_plain", "*recursion", "*tail_calling",
+              "*leaf_variable", "*interrupted", "*on_signal"):
+    gdb.execute("tbreak " + where, to_string=True)
+gdb.execute("set scheduler-locking step", to_string=True)
+for i in range(8):
+    gdb.execute("continue", to_string=True)
+    for n in range({STEPS // 8}):
+        note()
+        gdb.execute("stepi", to_string=True)
+gdb.execute("delete", to_string=True)
+"""
+    f.say("go")
+    theirs = gdb_stacks(f.pid, body)
+    f.line()
+    ours = Profile(t.stop(), "off_cpu").without_kernel()
+    f.finish()
+    found_all(theirs, ours, at_least=STEPS)
+
+
+def test_profile_agrees_with_gdb_anywhere():
+    f = Fixture("burns", 10)
+    t = Trace(f, "--no-functions", "--off-cpu", functions=())
+    f.say("go")
+    body = """
+import os, signal, threading, random
+for i in range(60):
+    threading.Timer(random.uniform(0.01, 0.15), os.kill, (PID, signal.SIGINT)).start()
+    gdb.execute("continue", to_string=True)
+    for thread in gdb.selected_inferior().threads():
+        thread.switch()
+        note()
+"""
+    theirs = gdb_stacks(f.pid, body, 90)
+    ours = Profile(t.stop(), "off_cpu").without_kernel()
+    found_all(theirs, ours, at_least=100)
+
+
+def found_all(theirs, ours, at_least):
+    """Every stack that gdb saw is there, as often as gdb saw it."""
+    check(len(theirs) >= at_least, f"stacks that gdb saw: {len(theirs)}")
+    missing = []
+    for stack, times in collections.Counter(theirs).items():
+        got = sum(n for our, n in ours.items() if same_stack(our, stack))
+        if got < times:
+            missing.append((times - got, stack))
+    wrong = sum(n for n, _ in missing)
+    near = [s for s in ours if missing and s[-1:] == missing[0][1][-1:]][:3]
+    equal(wrong, 0, f"of {len(theirs)} stacks are not ours: {missing[:3]}; ours there: {near}")
+
+
+def test_profile_library_at_another_address():
+    """L12: loaded, unloaded, loaded elsewhere: names stay right, whatever was mapped there."""
+    f = Fixture("reloads")
+    t = Trace(f, *CPU, functions=())
+    f.say("go")
+    truth = json.loads(f.line())
+    profile = Profile(t.stop())
+    f.finish()
+    equal(len(set(truth["at"])), len(truth["at"]), "a new address each time")
+    total = sum(truth["cpu_ns"].values())
+    for leaf, ns in truth["cpu_ns"].items():
+        got = profile.share("main", leaf)
+        check(abs(got - ns / total) < 0.05, f"{leaf}: {got:.3f}, truth {ns / total:.3f}")
+    check(profile.whole() > 0.9, f"whole: {profile.whole()}, {profile.doc['truncated']}")
