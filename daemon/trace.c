@@ -444,6 +444,7 @@ static void loop(struct run *r)
 		{ .fd = r->signal_fd, .events = POLLIN },
 		{ .fd = r->target.pidfd, .events = POLLIN },
 		{ .fd = r->timer_fd, .events = POLLIN },
+		{ .fd = r->profiler ? profiler__fd(r->profiler) : -1, .events = POLLIN },
 	};
 	uint64_t ticks;
 
@@ -456,7 +457,7 @@ static void loop(struct run *r)
 				return;
 			wait_ms = (int)((r->stop_ns - now + NS_PER_MS - 1) / NS_PER_MS);
 		}
-		if (poll(fds, 3, wait_ms) < 0 && errno != EINTR)
+		if (poll(fds, 4, wait_ms) < 0 && errno != EINTR)
 			return;
 		if (fds[0].revents && !r->child)
 			return;
@@ -467,6 +468,8 @@ static void loop(struct run *r)
 			collector__target_ended(r->collector);
 			return;
 		}
+		if (fds[3].revents)
+			profiler__tick(r->profiler, clock__mono_ns());
 		if (fds[2].revents && read(r->timer_fd, &ticks, sizeof(ticks)) == sizeof(ticks))
 			on_tick(r);
 	}

@@ -236,6 +236,11 @@ void profiler__tick(struct profiler *p, uint64_t now_ns)
 		unwinder__look(p->unwinder, now_ns, p->skel->bss->unknown_pcs);
 }
 
+int profiler__fd(const struct profiler *p)
+{
+	return unwinder__fd(p->unwinder);
+}
+
 void profiler__stop(struct profiler *p)
 {
 	p->skel->bss->running = 0;

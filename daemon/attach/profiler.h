@@ -31,6 +31,8 @@ int profiler__new(const struct target *target, const struct object *obj,
 void profiler__start(struct profiler *p);
 /* Keeps the mappings in step; often. */
 void profiler__tick(struct profiler *p, uint64_t now_ns);
+/* Readable when a tick is due before its time; -1: none. */
+int profiler__fd(const struct profiler *p);
 void profiler__stop(struct profiler *p);
 void profiler__free(struct profiler *p);
 

@@ -9,6 +9,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "attach/mmaps.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "plan/unwind.h"
@@ -39,7 +40,9 @@ struct unwinder {
 	size_t table_cnt;
 	struct area maps, dir, objects, pages, rows, rules;
 	uint64_t bare;
-	uint64_t next_look_ns, last_look_ns, look_cost_ns, unknown;
+	struct mmaps *mmaps; /* NULL: not to be had, then the mappings are looked at by the clock */
+	uint64_t last_look_ns, look_cost_ns, unknown;
+	bool stale; /* something was mapped since the last look */
 	bool filled;
 };
 
@@ -184,7 +187,8 @@ static void put_table(struct unwinder *u, size_t file)
 static struct rt_unwind_map translate(const struct unwinder *u, const struct code_map *m)
 {
 	struct rt_unwind_map out = { .start = m->start, .end = m->end, .vaddr = m->start };
-	const struct unwind_table *t = m->file ? &u->tables[m->file - 1] : NULL;
+	bool known = m->file && m->file <= u->table_cnt;
+	const struct unwind_table *t = known ? &u->tables[m->file - 1] : NULL;
 
 	for (uint32_t i = 0; t && i < t->segment_cnt; i++) {
 		const struct code_segment *seg = &t->segments[i];
@@ -226,6 +230,11 @@ int unwinder__fill(struct unwinder *u)
 		put_table(u, i);
 	put_maps(u);
 	u->filled = true;
+	u->mmaps = mmaps__new(u->target->pid);
+	if (!u->mmaps)
+		log_warn("attach: cannot see what the target maps while it does: %s",
+			 strerror(errno));
+	u->stale = true; /* what it mapped meanwhile */
 	return 0;
 }
 
@@ -234,8 +243,16 @@ int unwinder__fill(struct unwinder *u)
 static void look(struct unwinder *u)
 {
 	size_t known = u->table_cnt;
+	uint64_t begin = clock__mono_ns();
+	int changed = code__look(&u->code, u->target);
 
-	if (code__look(&u->code, u->target) <= 0 || compile_new_files(u))
+	if (u->code.file_cnt == known) /* a new file's table is made once: no price of looking */
+		u->look_cost_ns = clock__mono_ns() - begin;
+	if (changed <= 0)
+		return;
+	/* at once, so that nothing is taken for what was there before; rows of new files follow */
+	put_maps(u);
+	if (u->code.file_cnt == known || compile_new_files(u))
 		return;
 	for (size_t i = known; i < u->table_cnt; i++)
 		put_table(u, i);
@@ -244,18 +261,23 @@ static void look(struct unwinder *u)
 
 void unwinder__look(struct unwinder *u, uint64_t now_ns, uint64_t unknown)
 {
-	uint64_t pause = unknown != u->unknown ? LOOK_SOON_NS : LOOK_INTERVAL_NS;
+	uint64_t pause = LOOK_INTERVAL_NS;
 
 	if (!u->filled)
 		return;
+	u->stale |= u->mmaps && mmaps__changed(u->mmaps);
+	if (u->stale)
+		pause = 0;
+	else if (unknown != u->unknown)
+		pause = LOOK_SOON_NS;
 	if (pause < u->look_cost_ns * LOOK_SHARE)
 		pause = u->look_cost_ns * LOOK_SHARE;
 	if (now_ns < u->last_look_ns + pause)
 		return;
 	u->unknown = unknown;
+	u->stale = false;
 	look(u);
 	u->last_look_ns = now_ns;
-	u->look_cost_ns = clock__mono_ns() - now_ns;
 }
 
 void unwinder__free(struct unwinder *u)
@@ -270,8 +292,14 @@ void unwinder__free(struct unwinder *u)
 	for (size_t i = 0; i < u->table_cnt; i++)
 		drop_arrays(&u->tables[i]);
 	free(u->tables);
+	mmaps__free(u->mmaps);
 	code__free(&u->code);
 	free(u);
+}
+
+int unwinder__fd(const struct unwinder *u)
+{
+	return u->mmaps ? mmaps__fd(u->mmaps) : -1;
 }
 
 const struct code *unwinder__code(const struct unwinder *u)

@@ -28,6 +28,8 @@ int unwinder__size(struct unwinder *u, const struct unwinder_maps *maps);
 int unwinder__fill(struct unwinder *u);
 /* Looks at the mappings again when it is time to, at once when `unknown` grew since last. */
 void unwinder__look(struct unwinder *u, uint64_t now_ns, uint64_t unknown);
+/* Readable when the target maps something: look then. -1: none. */
+int unwinder__fd(const struct unwinder *u);
 void unwinder__free(struct unwinder *u);
 
 /* Object n of a frame is file n of it. */

@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "base/vec.h"
 #include "symbols/image.h"
 
 enum {
@@ -264,6 +265,45 @@ bool cfi__find(const struct image *img, uint64_t pc, struct cfi_fde *out)
 	return read_fde(img, table_entry(&t, lo - 1, 1), out) && pc >= out->start && pc < out->end;
 }
 
+static int by_start(const void *a, const void *b)
+{
+	const struct cfi_fde *x = a, *y = b;
+
+	return x->start < y->start ? -1 : x->start > y->start;
+}
+
+/* All of the section, put in order. */
+static bool each_of_section(const struct image *img,
+			    void (*each)(void *arg, const struct cfi_fde *fde), void *arg)
+{
+	VEC(struct cfi_fde) all = {};
+	uint64_t at, end;
+	size_t len;
+
+	if (!image__eh_frame(img, &at, &len))
+		return false;
+	for (end = at + len; at < end;) {
+		struct reader r = reader_at(img, at, end);
+		uint64_t bytes = fixed(&r, 4), next;
+		struct cfi_fde fde, *slot;
+
+		if (bytes == 0xffffffff)
+			bytes = fixed(&r, 8);
+		next = r.vaddr + bytes;
+		if (r.bad || !bytes || next > end || next <= at)
+			break;
+		if (fixed(&r, 4) && read_fde(img, at, &fde) && (slot = vec__push(&all)))
+			*slot = fde;
+		at = next;
+	}
+	if (all.cnt)
+		qsort(all.data, all.cnt, sizeof(*all.data), by_start);
+	for (size_t i = 0; i < all.cnt; i++)
+		each(arg, &all.data[i]);
+	vec__free(&all);
+	return true;
+}
+
 bool cfi__each(const struct image *img, void (*each)(void *arg, const struct cfi_fde *fde),
 	       void *arg)
 {
@@ -271,7 +311,7 @@ bool cfi__each(const struct image *img, void (*each)(void *arg, const struct cfi
 	struct cfi_fde fde;
 
 	if (!find_table(img, &t))
-		return false;
+		return each_of_section(img, each, arg);
 	for (uint64_t i = 0; i < t.cnt; i++)
 		if (read_fde(img, table_entry(&t, i, 1), &fde))
 			each(arg, &fde);

@@ -64,7 +64,10 @@ struct cfi_row {
 };
 
 bool cfi__find(const struct image *img, uint64_t pc, struct cfi_fde *out);
-/* Calls each for every entry of the search table, in order of address; false: there is none. */
+/*
+ * Calls each for every entry, in order of address: of the search table, or without one (static
+ * programs) of the whole section. False: there is none.
+ */
 bool cfi__each(const struct image *img, void (*each)(void *arg, const struct cfi_fde *fde),
 	       void *arg);
 /* Calls each for every row, in order of address; false: only up to where the data makes no sense. */

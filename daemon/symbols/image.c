@@ -316,6 +316,22 @@ const uint8_t *image__raw(const struct image *img, size_t *len)
 	return img->file.base;
 }
 
+const uint8_t *image__eh_frame(const struct image *img, uint64_t *vaddr, size_t *len)
+{
+	const uint8_t *p;
+	Elf64_Shdr sh;
+	size_t avail;
+
+	if (!elf_file__find(&img->file, ".eh_frame", &sh) || !(sh.sh_flags & SHF_ALLOC))
+		return NULL;
+	p = image__bytes(img, sh.sh_addr, &avail);
+	if (!p)
+		return NULL;
+	*vaddr = sh.sh_addr;
+	*len = sh.sh_size < avail ? sh.sh_size : avail;
+	return p;
+}
+
 const uint8_t *image__eh_frame_hdr(const struct image *img, uint64_t *vaddr, size_t *len)
 {
 	size_t avail;

@@ -67,6 +67,8 @@ struct code_segment {
 size_t image__code_segments(const struct image *img, struct code_segment *out, size_t max);
 /* The whole file, for those who parse further parts of it. */
 const uint8_t *image__raw(const struct image *img, size_t *len);
+/* Address and bytes of .eh_frame, by its section; NULL without one. */
+const uint8_t *image__eh_frame(const struct image *img, uint64_t *vaddr, size_t *len);
 /* Address and bytes of .eh_frame_hdr; NULL without one. */
 const uint8_t *image__eh_frame_hdr(const struct image *img, uint64_t *vaddr, size_t *len);
 

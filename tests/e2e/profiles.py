@@ -7,7 +7,8 @@ import re
 import subprocess
 import tempfile
 
-from checks import Failure, Skip, check, equal
+from checks import Failure, Skip, check, equal, until
+from harness import start
 
 
 class Profile:
@@ -100,30 +101,42 @@ def stack():
     return ";".join(reversed(names))
 
 out = open(OUT, "w")
+def begin():
+    open(OUT + ".begin", "w").close()
+
 def note():
     out.write(stack() + "\\n")
 """
 
 
-def gdb_stacks(pid, body, seconds=60):
-    """Runs body (Python) in a gdb attached to pid; the stacks that it noted, roots first."""
+def gdb_stacks(pid, body, seconds=60, begin=None):
+    """Runs body (Python) in a gdb attached to pid; the stacks that it noted, roots first. begin is
+    called when body calls begin()."""
     if subprocess.run(["sh", "-c", "command -v gdb"], capture_output=True).returncode:
         raise Skip("gdb is not installed")
     with tempfile.TemporaryDirectory(prefix="roletrace-gdb-") as d:
         out, script = os.path.join(d, "stacks"), os.path.join(d, "script.py")
         with open(script, "w") as f:
             f.write(f"OUT = {out!r}\nPID = {pid}\n{GDB_PRELUDE}\n{body}\nout.close()\n")
-        done = subprocess.run(
+        gdb = start(
             ["gdb", "-nx", "-batch", "-p", str(pid), "-x", script],
-            capture_output=True,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
             text=True,
-            timeout=seconds,
         )
+        if begin:
+            until(lambda: os.path.exists(out + ".begin") or gdb.poll() is not None, 30, "no gdb")
+            begin()
+        try:
+            said, complaints = gdb.communicate(timeout=seconds)
+        except subprocess.TimeoutExpired:
+            raise Failure(f"gdb does not end within {seconds} s") from None
         if not os.path.exists(out):
-            raise Failure(f"gdb noted nothing: {done.stderr[-2000:]}")
+            raise Failure(f"gdb noted nothing: {complaints[-2000:]}")
         with open(out) as f:
             lines = [tuple(line.strip().split(";")) for line in f]
-        check(lines, f"gdb noted nothing: {done.stdout[-1000:]} {done.stderr[-2000:]}")
+        check(lines, f"gdb noted nothing: {said[-1000:]} {complaints[-2000:]}")
         return lines
 
 
@@ -131,8 +144,15 @@ def same_name(ours, theirs):
     """gdb says names with parameters and hashes, and knows the way back from a signal as such."""
     if theirs == "<signal>":
         return "restore_rt" in ours or "+0x" in ours
-    theirs = re.sub(r"::h[0-9a-f]{16}$", "", theirs)
-    return theirs == ours or theirs.split("(")[0] == ours.split("(")[0]
+    if theirs.endswith("@plt"):
+        return "+0x" in ours  # no symbol of the file, gdb makes one up
+    return plainest(theirs) == plainest(ours)
+
+
+def plainest(name):
+    """One function of the C library goes by several names."""
+    name = re.sub(r"::h[0-9a-f]{16}$", "", name).split("(")[0]
+    return re.sub(r"^_*(GI_|libc_)?_*|_impl$", "", name)
 
 
 def same_stack(ours, theirs):

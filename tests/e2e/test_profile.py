@@ -62,9 +62,6 @@ def test_profile_builds():
     check(len(names) >= 7, f"built: {names}")
     for exe in names:
         paths = dict(PATHS)
-        if "static" in exe:
-            paths["leaf_library"] = ("work", "outer_plain")  # it loads none
-            del paths["leaf_plain"]
         if "-O0" in exe:
             paths["leaf_tail_called"] = ("work", "tail_calling", "leaf_tail_called")
         try:
@@ -159,15 +156,16 @@ for where in ("*outer_plain", "*middle_plain", "*leaf_plain", "*recursion", "*ta
               "*leaf_variable", "*interrupted", "*on_signal"):
     gdb.execute("tbreak " + where, to_string=True)
 gdb.execute("set scheduler-locking step", to_string=True)
-for i in range(8):
+begin()
+while gdb.breakpoints():
     gdb.execute("continue", to_string=True)
-    for n in range({STEPS // 8}):
-        note()
+    for n in range({STEPS // 4}):
+        # not at the breakpoint itself: the thread stopped behind it, gdb puts it back
         gdb.execute("stepi", to_string=True)
+        note()
 gdb.execute("delete", to_string=True)
 """
-    f.say("go")
-    theirs = gdb_stacks(f.pid, body)
+    theirs = gdb_stacks(f.pid, body, begin=lambda: f.say("go"))
     f.line()
     ours = Profile(t.stop(), "off_cpu").without_kernel()
     f.finish()
@@ -213,7 +211,7 @@ def test_profile_library_at_another_address():
     truth = json.loads(f.line())
     profile = Profile(t.stop())
     f.finish()
-    equal(len(set(truth["at"])), len(truth["at"]), "a new address each time")
+    check(len({a & ~0xFFF for a in truth["at"]}) >= 3, f"addresses change: {truth['at']}")
     total = sum(truth["cpu_ns"].values())
     for leaf, ns in truth["cpu_ns"].items():
         got = profile.share("main", leaf)
