@@ -23,7 +23,9 @@
 
 #define LOOK_INTERVAL_NS NS_PER_SEC
 #define LOOK_SOON_NS (50 * NS_PER_MS)
-#define LOOK_SHARE 200 /* of the time, at most one part of so many */
+#define LOOK_SHARE 200 /* by the clock: at most one part of so many of the time */
+#define URGENT_SHARE 50 /* all looks, those on events too, but for ... */
+#define URGENT_FREE_NS (50 * NS_PER_MS)
 
 /* A map as memory. */
 struct area {
@@ -41,7 +43,7 @@ struct unwinder {
 	struct area maps, dir, objects, pages, rows, rules;
 	uint64_t bare;
 	struct mmaps *mmaps; /* NULL: not to be had, then the mappings are looked at by the clock */
-	uint64_t last_look_ns, look_cost_ns, unknown;
+	uint64_t first_look_ns, last_look_ns, look_cost_ns, looks_ns, unknown;
 	bool stale; /* something was mapped since the last look */
 	bool filled;
 };
@@ -246,8 +248,8 @@ static void look(struct unwinder *u)
 	uint64_t begin = clock__mono_ns();
 	int changed = code__look(&u->code, u->target);
 
-	if (u->code.file_cnt == known) /* a new file's table is made once: no price of looking */
-		u->look_cost_ns = clock__mono_ns() - begin;
+	u->look_cost_ns = clock__mono_ns() - begin;
+	u->looks_ns += u->look_cost_ns;
 	if (changed <= 0)
 		return;
 	/* at once, so that nothing is taken for what was there before; rows of new files follow */
@@ -266,12 +268,15 @@ void unwinder__look(struct unwinder *u, uint64_t now_ns, uint64_t unknown)
 	if (!u->filled)
 		return;
 	u->stale |= u->mmaps && mmaps__changed(u->mmaps);
-	if (u->stale)
-		pause = 0;
-	else if (unknown != u->unknown)
+	if (!u->first_look_ns)
+		u->first_look_ns = now_ns;
+	if (unknown != u->unknown)
 		pause = LOOK_SOON_NS;
 	if (pause < u->look_cost_ns * LOOK_SHARE)
 		pause = u->look_cost_ns * LOOK_SHARE;
+	if (u->stale &&
+	    u->looks_ns < URGENT_FREE_NS + (now_ns - u->first_look_ns) / URGENT_SHARE)
+		pause = 0;
 	if (now_ns < u->last_look_ns + pause)
 		return;
 	u->unknown = unknown;
