@@ -215,12 +215,14 @@ static long search_rows(rt_u64 n, struct search *s)
 }
 
 /* The last of a page's rows that begins at or below low; the first always does. */
-__noinline rt_u32 find_row(rt_u32 first, rt_u32 cnt, rt_u32 low)
+static __always_inline rt_u32 find_row(const struct rt_unwind_page *page, rt_u32 low)
 {
-	struct search s = { .pc = low, .first = first, .cnt = cnt, .step = RT_UNWIND_PAGE / 2 };
+	struct search s = { .pc = low, .first = page->first, .cnt = page->last + 1u };
 
-	bpf_loop(16, search_rows, &s, 0);
-	return row_at(first + s.lo);
+	s.step = page->step;
+	if (s.step)
+		bpf_loop(16, search_rows, &s, 0);
+	return row_at(s.first + s.lo);
 }
 
 /* Index + 1 of the rule for an address, or 0. */
@@ -240,7 +242,7 @@ __noinline rt_u32 find_rule(rt_u32 object, rt_u64 vaddr)
 	page = bpf_map_lookup_elem(&unwind_pages, &key);
 	if (!page)
 		return 0;
-	rule = RT_ROW_RULE(find_row(page->first, page->cnt, RT_ROW_LOW(vaddr)));
+	rule = RT_ROW_RULE(find_row(page, RT_ROW_LOW(vaddr)));
 	return rule && rule < o->rule_cnt ? o->first_rule + rule + 1 : 0;
 }
 

@@ -171,9 +171,10 @@ static void put_table(struct unwinder *u, size_t file)
 	memcpy((struct rt_unwind_rule *)u->rules.data + u->rules.used, t->rules,
 	       t->rule_cnt * sizeof(*t->rules));
 	for (uint32_t i = 0; i < t->page_cnt; i++)
-		pages[u->pages.used + i] = (struct rt_unwind_page){
-			.first = u->rows.used + t->pages[i].first, .cnt = t->pages[i].cnt
-		};
+		pages[u->pages.used + i] =
+			(struct rt_unwind_page){ .first = u->rows.used + t->pages[i].first,
+						 .last = t->pages[i].last,
+						 .step = t->pages[i].step };
 	*o = (struct rt_unwind_object){ .base = t->base,
 					.first_page = u->pages.used,
 					.page_cnt = t->page_cnt,

@@ -119,7 +119,7 @@ static void push_row(struct compiler *c, uint64_t vaddr, uint32_t rule)
 	struct rt_unwind_page *page = &c->pages.data[c->pages.cnt - 1];
 	uint32_t *row;
 
-	if (page->cnt && RT_ROW_LOW(c->rows.data[c->rows.cnt - 1]) == RT_ROW_LOW(vaddr)) {
+	if (c->rows.cnt > page->first && RT_ROW_LOW(c->rows.data[c->rows.cnt - 1]) == RT_ROW_LOW(vaddr)) {
 		c->rows.data[c->rows.cnt - 1] = RT_ROW(vaddr, rule);
 		return;
 	}
@@ -129,7 +129,8 @@ static void push_row(struct compiler *c, uint64_t vaddr, uint32_t rule)
 		return;
 	}
 	*row = RT_ROW(vaddr, rule);
-	page->cnt++;
+	page->last = (uint16_t)(c->rows.cnt - 1 - page->first);
+	page->step = page->last ? (uint16_t)(1u << (31 - __builtin_clz(page->last))) : 0;
 }
 
 /* Every page begins with a row: a search never leaves its page. */
@@ -271,10 +272,9 @@ static bool is_sound(const struct unwind_table *t)
 	uint64_t rows = 0;
 
 	for (uint32_t i = 0; i < t->page_cnt; i++) {
-		if (t->pages[i].first != rows || !t->pages[i].cnt ||
-		    t->pages[i].cnt > RT_UNWIND_PAGE)
+		if (t->pages[i].first != rows)
 			return false;
-		rows += t->pages[i].cnt;
+		rows += t->pages[i].last + 1u;
 	}
 	for (uint32_t i = 0; i < t->row_cnt; i++)
 		if (RT_ROW_RULE(t->rows[i]) >= t->rule_cnt)

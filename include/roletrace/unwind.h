@@ -53,7 +53,9 @@ struct rt_unwind_rows {
 };
 
 struct rt_unwind_page {
-	rt_u32 first, cnt; /* rows */
+	rt_u32 first;
+	rt_u16 last; /* rows - 1 */
+	rt_u16 step; /* the highest power of two that is not above last: where a search begins */
 };
 
 struct rt_unwind_object {

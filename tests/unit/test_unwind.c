@@ -38,7 +38,7 @@ static const struct rt_unwind_rule *rule_at(const struct unwind_table *t, uint64
 	if (vaddr < t->base || page >= t->page_cnt)
 		return &t->rules[0];
 	first = t->pages[page].first;
-	n = t->pages[page].cnt;
+	n = t->pages[page].last + 1u;
 	while (n > 1 && RT_ROW_LOW(t->rows[first + n - 1]) > (vaddr & 0xffff))
 		n--;
 	return &t->rules[RT_ROW_RULE(t->rows[first + n - 1])];
@@ -107,7 +107,7 @@ static void compare(const char *path, unsigned min_checks)
 	cr_assert(!err, "%s: %s", path, reason ? reason : strerror(-err));
 	cr_assert(o.cfi, "%s", path);
 	for (uint32_t p = 0; p < t.page_cnt; p++) {
-		for (uint32_t i = 0; i < t.pages[p].cnt; i++) {
+		for (uint32_t i = 0; i <= t.pages[p].last; i++) {
 			uint32_t row = t.rows[t.pages[p].first + i];
 			uint64_t at = t.base + ((uint64_t)p << RT_UNWIND_PAGE_BITS) + RT_ROW_LOW(row);
 			const struct rt_unwind_rule *r = rule_at(&t, at);
