@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * Where the target's threads run (a sample of each CPU at fixed intervals) and where they wait (each
- * time a thread leaves its CPU to block), by user stack. Adapters only: the work is in unwind.bpf.h.
+ * Where the target's threads run (a sample of each CPU at fixed intervals) and where they wait
+ * (each time a thread leaves its CPU to block), by user stack. Adapters only: the work is in
+ * unwind.bpf.h.
  *
  * The samples come from CPUs, not from threads: events that follow a thread would cost at each of
  * its switches, and those that new threads inherit leave a gap. A sample that hits another process
@@ -30,8 +31,8 @@ volatile rt_u32 running; /* 1: count */
 
 /* Written by the programs. */
 rt_u64 cpu_samples;
-rt_u64 cpu_lost;       /* of them: their stack was not kept */
-rt_u64 off_cpu_lost;   /* waits whose stack was not kept */
+rt_u64 cpu_lost;		  /* of them: their stack was not kept */
+rt_u64 off_cpu_lost;		  /* waits whose stack was not kept */
 rt_u64 off_cpu_waits, off_cpu_ns; /* all, those below the minimum too */
 rt_u64 off_cpu_short, off_cpu_short_ns;
 rt_u64 no_storage;
@@ -89,7 +90,8 @@ int cpu_sample(struct bpf_perf_event_data *ctx)
 	}
 	if ((ctx->regs.cs & 3) == 3) {
 		UNWIND_SET_REGS(u, &ctx->regs);
-		asm volatile(""); /* or both ways end in one load, and the verifier knows no such pointer */
+		asm volatile(""); /* or both ways end in one load, and the verifier knows no such
+				     pointer */
 	} else {
 		begin_in_kernel(u, (struct pt_regs *)bpf_task_pt_regs(t));
 	}

@@ -6,10 +6,10 @@
  * page of 64 KiB, the row in the page (binary search over at most 65,536), the row's rule. The
  * tables are plan/unwind's work; the daemon fills them in before a mapping names their object.
  *
- * Registers: of the interrupted frame all are known, of its callers only rsp, rip and rbp; compilers
- * need no more. A rule that asks for another ends the stack, with that reason. A signal's frame
- * gives all of them back. Where code has no rows (a JIT, hand-written assembly) frame pointers are
- * believed if they lead upwards into code; such frames are counted.
+ * Registers: of the interrupted frame all are known, of its callers only rsp, rip and rbp;
+ * compilers need no more. A rule that asks for another ends the stack, with that reason. A signal's
+ * frame gives all of them back. Where code has no rows (a JIT, hand-written assembly) frame
+ * pointers are believed if they lead upwards into code; such frames are counted.
  *
  * Return addresses lie behind their call, which may be the last instruction of its function: a
  * caller is looked up, and kept, one byte earlier.
@@ -113,7 +113,7 @@ struct unwind {
 	rt_u64 pc;
 	rt_u64 hash;
 	rt_u64 block[BLOCK_WORDS];
-	rt_u64 context[17]; /* a signal's registers as the kernel laid them out */
+	rt_u64 context[17];	  /* a signal's registers as the kernel laid them out */
 	struct rt_unwind_map map; /* where the last frame was */
 	rt_u32 known;		  /* registers, a bit each */
 	rt_u32 depth, start;	  /* frames are [start, depth) of frame[] */
@@ -262,8 +262,8 @@ static __always_inline long finish(struct unwind *u, enum rt_unwind_end why)
 /* The frame of a signal: struct ucontext at rsp, its registers from byte 40 on. */
 __noinline int leave_signal(struct unwind *u)
 {
-	if (!u || bpf_probe_read_user(u->context, sizeof(u->context),
-				      (void *)(u->reg[DWARF_RSP] + 40)))
+	if (!u ||
+	    bpf_probe_read_user(u->context, sizeof(u->context), (void *)(u->reg[DWARF_RSP] + 40)))
 		return 0;
 	u->reg[8] = u->context[0];
 	u->reg[9] = u->context[1];
@@ -287,7 +287,8 @@ __noinline int leave_signal(struct unwind *u)
 	return 1;
 }
 
-/* mov $15, %eax (or rax); syscall: the C library's way back from a handler, without rows in some. */
+/* mov $15, %eax (or rax); syscall: the C library's way back from a handler, without rows in some.
+ */
 static __always_inline bool is_sigreturn(rt_u64 pc)
 {
 	rt_u64 code[2] = {};

@@ -53,8 +53,8 @@ struct options {
 	enum option_exit exit;
 	double budget; /* share of one CPU; < 0: off */
 	enum option_sort sort;
-	unsigned int limit; /* rows per table; 0: all */
-	unsigned int width; /* columns; 0: the terminal's */
+	unsigned int limit;	     /* rows per table; 0: all */
+	unsigned int width;	     /* columns; 0: the terminal's */
 	unsigned int cpu_profile_hz; /* 0: no CPU profile */
 	bool off_cpu;
 	unsigned int off_cpu_min_us;

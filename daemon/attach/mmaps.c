@@ -103,7 +103,8 @@ int mmaps__fd(const struct mmaps *m)
 	return m->epoll;
 }
 
-static void copy_out(const struct mmaps *m, const struct ring *r, uint64_t at, void *out, size_t len)
+static void copy_out(const struct mmaps *m, const struct ring *r, uint64_t at, void *out,
+		     size_t len)
 {
 	const uint8_t *data = (const uint8_t *)r->head + m->page;
 	uint64_t mask = DATA_PAGES * m->page - 1;

@@ -13,7 +13,8 @@ struct mmaps;
 
 /* NULL with errno. pid as seen here. */
 struct mmaps *mmaps__new(int pid);
-/* Whether the process has mapped code since the last call, as far as can be told: when in doubt, yes. */
+/* Whether the process has mapped code since the last call, as far as can be told: when in doubt,
+ * yes. */
 bool mmaps__changed(struct mmaps *m);
 /* Readable (poll) when some process has mapped code. */
 int mmaps__fd(const struct mmaps *m);

@@ -164,8 +164,8 @@ static int attach_clocks(struct profiler *p, char **reason)
 			continue;
 		if (fd < 0)
 			return fail(reason, fd, "cannot sample CPU %d: %s", cpu, strerror(-fd));
-		p->events[p->event_cnt] = bpf_program__attach_perf_event(p->skel->progs.cpu_sample,
-									 fd);
+		p->events[p->event_cnt] =
+			bpf_program__attach_perf_event(p->skel->progs.cpu_sample, fd);
 		if (!p->events[p->event_cnt]) {
 			int err = -errno;
 

@@ -57,9 +57,9 @@ int profiler__waits(const struct profiler *p,
 		    void (*each)(void *arg, uint32_t place, uint64_t since_ns), void *arg);
 
 struct profiler_counts {
-	uint64_t samples;		 /* all that hit the target */
-	uint64_t waits, waits_ns;	 /* that ended */
-	uint64_t short_waits, short_ns;	 /* of them below the minimum */
+	uint64_t samples;		   /* all that hit the target */
+	uint64_t waits, waits_ns;	   /* that ended */
+	uint64_t short_waits, short_ns;	   /* of them below the minimum */
 	uint64_t samples_lost, waits_lost; /* of them: their stack was not kept */
 	uint64_t no_storage;		   /* waits that were not seen, for want of memory */
 	uint64_t bare_files;

@@ -23,7 +23,7 @@
 
 #define LOOK_INTERVAL_NS NS_PER_SEC
 #define LOOK_SOON_NS (50 * NS_PER_MS)
-#define LOOK_SHARE 200 /* by the clock: at most one part of so many of the time */
+#define LOOK_SHARE 200	/* by the clock: at most one part of so many of the time */
 #define URGENT_SHARE 50 /* all looks, those on events too, but for ... */
 #define URGENT_FREE_NS (50 * NS_PER_MS)
 
@@ -275,8 +275,7 @@ void unwinder__look(struct unwinder *u, uint64_t now_ns, uint64_t unknown)
 		pause = LOOK_SOON_NS;
 	if (pause < u->look_cost_ns * LOOK_SHARE)
 		pause = u->look_cost_ns * LOOK_SHARE;
-	if (u->stale &&
-	    u->looks_ns < URGENT_FREE_NS + (now_ns - u->first_look_ns) / URGENT_SHARE)
+	if (u->stale && u->looks_ns < URGENT_FREE_NS + (now_ns - u->first_look_ns) / URGENT_SHARE)
 		pause = 0;
 	if (now_ns < u->last_look_ns + pause)
 		return;

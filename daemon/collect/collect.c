@@ -452,9 +452,10 @@ int collector__snapshot(struct collector *c, struct snapshot **out)
 	err = err ?: fill_edges(c, s);
 	err = err ?: fill_fns(c, s);
 	if (c->profile_reader)
-		err = err ?: profile_reader__fill(c->profile_reader, s,
-						  c->end_mono_ns ?: clock__mono_ns(),
-						  c->end_mono_ns != 0);
+		err = err
+			      ?: profile_reader__fill(c->profile_reader, s,
+						      c->end_mono_ns ?: clock__mono_ns(),
+						      c->end_mono_ns != 0);
 	err = err ?: fill_lost(c, s);
 	err = err ?: fill_skipped(c, s);
 	err = err ?: fill_shed(c, s);

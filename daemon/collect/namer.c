@@ -100,8 +100,14 @@ static const char *base_name(const char *path)
 
 static bool is_std(const char *crate)
 {
-	static const char *const std[] = { "std", "core", "alloc", "__rustc", "compiler_builtins",
-					   "proc_macro", "test", "rustc_std_workspace_core" };
+	static const char *const std[] = { "std",
+					   "core",
+					   "alloc",
+					   "__rustc",
+					   "compiler_builtins",
+					   "proc_macro",
+					   "test",
+					   "rustc_std_workspace_core" };
 
 	for (size_t i = 0; i < sizeof(std) / sizeof(std[0]); i++)
 		if (!strcmp(crate, std[i]))
@@ -212,9 +218,8 @@ static int learn_object(struct namer *n, const uint64_t *frames, size_t cnt)
 		if (err)
 			break;
 		slot->frame = frames[i];
-		err = RT_FRAME_OBJECT(frames[i]) == RT_OBJECT_KERNEL
-			      ? describe_kernel(n, slot)
-			      : describe(n, &names[i], slot);
+		err = RT_FRAME_OBJECT(frames[i]) == RT_OBJECT_KERNEL ? describe_kernel(n, slot)
+								     : describe(n, &names[i], slot);
 		if (err)
 			n->known.cnt--;
 	}

@@ -31,8 +31,8 @@ struct read_stack {
 
 struct reading {
 	VEC(struct read_stack) stacks;
-	VEC(uint64_t) frames; /* innermost first, as kept */
-	VEC(uint32_t) refs;   /* into the profiles' frames, roots first */
+	VEC(uint64_t) frames;		/* innermost first, as kept */
+	VEC(uint32_t) refs;		/* into the profiles' frames, roots first */
 	uint64_t *waiting_ns, *waiting; /* by place: waits that go on */
 	uint64_t now_ns, min_ns;
 	uint64_t waits, lost_waits; /* that go on */
@@ -202,8 +202,8 @@ static int emit(struct reading *rd, const struct read_stack *s, uint64_t cnt, ui
 		.truncated = s->end < RT_END_CNT ? end_names[s->end] : "unknown",
 	};
 
-	return rd->out->of[kind] ? profiles__stack(rd->out, kind, rd->refs.data + s->first, s->depth,
-						   &figures)
+	return rd->out->of[kind] ? profiles__stack(rd->out, kind, rd->refs.data + s->first,
+						   s->depth, &figures)
 				 : 0;
 }
 
@@ -248,8 +248,9 @@ static int fill_head(const struct profile_reader *r, struct reading *rd)
 		off->min_ns = o->off_cpu_min_ns;
 		off->count = c.waits - c.short_waits + rd->waits;
 		err = profiles__count(out, &off->lost, "no_storage", c.no_storage);
-		err = err ?: profiles__count(out, &off->lost, "stack_not_kept",
-					     c.waits_lost + rd->lost_waits);
+		err = err
+			      ?: profiles__count(out, &off->lost, "stack_not_kept",
+						 c.waits_lost + rd->lost_waits);
 	}
 	if (cpu)
 		err = err ?: profiles__count(out, &cpu->lost, "stack_not_kept", c.samples_lost);

@@ -31,8 +31,8 @@ struct names_request {
 };
 
 /*
- * Fills in out[cnt]; the strings lie in the arena. 0, or -errno with one line in *reason (malloc'd):
- * then no name is set.
+ * Fills in out[cnt]; the strings lie in the arena. 0, or -errno with one line in *reason
+ * (malloc'd): then no name is set.
  */
 int names__find_isolated(const struct names_request *req, struct arena *arena, struct name *out,
 			 char **reason);

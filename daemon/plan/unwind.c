@@ -119,7 +119,8 @@ static void push_row(struct compiler *c, uint64_t vaddr, uint32_t rule)
 	struct rt_unwind_page *page = &c->pages.data[c->pages.cnt - 1];
 	uint32_t *row;
 
-	if (c->rows.cnt > page->first && RT_ROW_LOW(c->rows.data[c->rows.cnt - 1]) == RT_ROW_LOW(vaddr)) {
+	if (c->rows.cnt > page->first &&
+	    RT_ROW_LOW(c->rows.data[c->rows.cnt - 1]) == RT_ROW_LOW(vaddr)) {
 		c->rows.data[c->rows.cnt - 1] = RT_ROW(vaddr, rule);
 		return;
 	}
@@ -219,8 +220,7 @@ int unwind__compile(const struct image *img, struct unwind_table *out)
 		.row_cnt = (uint32_t)c.rows.cnt,
 		.rule_cnt = (uint32_t)c.rules.cnt,
 	};
-	out->segment_cnt =
-		(uint32_t)image__code_segments(img, out->segments, UNWIND_MAX_SEGMENTS);
+	out->segment_cnt = (uint32_t)image__code_segments(img, out->segments, UNWIND_MAX_SEGMENTS);
 	free(c.slots);
 	if (err)
 		unwind_table__free(out);

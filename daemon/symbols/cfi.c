@@ -576,7 +576,8 @@ static void step(struct machine *m, struct reader *r)
 bool cfi__rows(const struct image *img, const struct cfi_fde *fde,
 	       void (*each)(void *arg, const struct cfi_row *row), void *arg)
 {
-	struct machine m = { .loc = fde->start, .code_align = fde->code_align,
+	struct machine m = { .loc = fde->start,
+			     .code_align = fde->code_align,
 			     .data_align = fde->data_align,
 			     .now.ra.rule = CFI_UNDEFINED };
 	struct reader r = reader_at(img, fde->cie_insns, fde->cie_insns_end);

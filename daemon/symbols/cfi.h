@@ -70,7 +70,8 @@ bool cfi__find(const struct image *img, uint64_t pc, struct cfi_fde *out);
  */
 bool cfi__each(const struct image *img, void (*each)(void *arg, const struct cfi_fde *fde),
 	       void *arg);
-/* Calls each for every row, in order of address; false: only up to where the data makes no sense. */
+/* Calls each for every row, in order of address; false: only up to where the data makes no sense.
+ */
 bool cfi__rows(const struct image *img, const struct cfi_fde *fde,
 	       void (*each)(void *arg, const struct cfi_row *row), void *arg);
 /* Calls each for every landing pad. */

@@ -109,7 +109,8 @@ static void compare(const char *path, unsigned min_checks)
 	for (uint32_t p = 0; p < t.page_cnt; p++) {
 		for (uint32_t i = 0; i <= t.pages[p].last; i++) {
 			uint32_t row = t.rows[t.pages[p].first + i];
-			uint64_t at = t.base + ((uint64_t)p << RT_UNWIND_PAGE_BITS) + RT_ROW_LOW(row);
+			uint64_t at =
+				t.base + ((uint64_t)p << RT_UNWIND_PAGE_BITS) + RT_ROW_LOW(row);
 			const struct rt_unwind_rule *r = rule_at(&t, at);
 			Dwarf_Frame *frame = NULL;
 
