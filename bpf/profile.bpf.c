@@ -22,6 +22,7 @@ enum { USE_CPU, USE_OFF_CPU, USES };
 
 #define TASK_DEAD 0x80 /* include/linux/sched.h */
 #define XOL_SLOT_BYTES 128
+#define INT3 0xcc
 
 const volatile rt_u64 off_cpu_min_ns;
 
@@ -64,13 +65,39 @@ static __always_inline void leave_probe_slot(struct unwind *u, const struct task
 		u->pc = ut->vaddr + off;
 }
 
+/*
+ * Behind a breakpoint the instruction pointer is one byte too far, inside an instruction that has
+ * not run: the rows are those of the breakpoint's own address, if it is code at all (padding
+ * between functions looks the same, and has no rows). 1: it is at or behind a breakpoint.
+ */
+__noinline int leave_breakpoint(struct unwind *u)
+{
+	rt_u8 code[2];
+	rt_u64 pc;
+
+	if (!u)
+		return 0;
+	pc = u->pc - 1;
+	if (bpf_probe_read_user(code, sizeof(code), (void *)pc))
+		return 0;
+	if (code[0] == INT3 && find_map(&u->map, pc) &&
+	    find_rule(u->map.object, u->map.vaddr + (pc - u->map.start))) {
+		u->pc = pc;
+		return 1;
+	}
+	return code[1] == INT3;
+}
+
 /* A thread that is in the kernel: what it asked for is its innermost frame. */
 static __always_inline void begin_in_kernel(struct unwind *u, const struct pt_regs *regs)
 {
 	rt_s64 call = (rt_s64)regs->orig_ax;
+	rt_u64 what = call >= 0 ? (rt_u64)call + 1 : 0;
 
-	keep_frame(u, RT_FRAME_PC(RT_OBJECT_KERNEL, call >= 0 ? (rt_u64)call + 1 : 0));
 	UNWIND_SET_REGS(u, regs);
+	if (call < 0 && leave_breakpoint(u))
+		what = RT_KERNEL_BREAKPOINT;
+	keep_frame(u, RT_FRAME_PC(RT_OBJECT_KERNEL, what));
 }
 
 SEC("perf_event")

@@ -373,7 +373,7 @@ static __always_inline long apply(struct unwind *u, const struct rt_unwind_rule 
 	u->reg[DWARF_RSP] = cfa;
 	u->known = known;
 	u->caller = 1;
-	return u->pc ? 0 : finish(u, RT_END_ROOT);
+	return u->pc ? 0 : finish(u, RT_END_ZERO);
 }
 
 static __always_inline void keep_frame(struct unwind *u, rt_u64 frame)
@@ -400,7 +400,8 @@ __noinline int unwind_step(struct unwind *u)
 	if ((pc < u->map.start || pc >= u->map.end) && !find_map(&u->map, pc)) {
 		u->map.start = u->map.end = 0;
 		__sync_fetch_and_add(&unknown_pcs, 1);
-		/* a callee's rows said that this is a return address, a guess would not */
+		if (u->caller)
+			return finish(u, RT_END_NOT_CODE);
 		keep_frame(u, RT_FRAME_PC(0, pc));
 		return follow_frame_pointer(u) ? 0 : finish(u, RT_END_NO_ROWS);
 	}
@@ -411,6 +412,9 @@ __noinline int unwind_step(struct unwind *u)
 	if (!r || r->cfa == RT_CFA_SIGNAL || r->cfa == RT_CFA_NONE) {
 		if ((r && r->cfa == RT_CFA_SIGNAL) || is_sigreturn(u->pc))
 			return leave_signal(u) ? 0 : finish(u, RT_END_MEMORY);
+		/* the ABI's mark of the outermost frame, for where a thread begins without rows */
+		if (u->map.object && u->known & KNOWN_BP && !u->reg[DWARF_RBP])
+			return finish(u, RT_END_ROOT);
 		return follow_frame_pointer(u) ? 0 : finish(u, RT_END_NO_ROWS);
 	}
 	if (r->cfa == RT_CFA_END)

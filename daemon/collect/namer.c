@@ -176,7 +176,9 @@ static int describe_kernel(struct namer *n, struct named *out)
 	uint64_t call = RT_FRAME_VADDR(out->frame);
 	char text[64] = "[kernel]";
 
-	if (call && call <= sizeof(names) / sizeof(names[0]) && names[call - 1])
+	if (call == RT_KERNEL_BREAKPOINT)
+		snprintf(text, sizeof(text), "[kernel: breakpoint]");
+	else if (call && call <= sizeof(names) / sizeof(names[0]) && names[call - 1])
 		snprintf(text, sizeof(text), "[kernel: %s]", names[call - 1]);
 	out->crate = "";
 	out->f = (struct snapshot_frame){ .name = arena__strdup(n->arena, text),

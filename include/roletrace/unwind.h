@@ -90,6 +90,7 @@ struct rt_unwind_dir {
 #define RT_FRAME_VADDR(f) ((f)&0xffffffffffffull)
 /* The kernel: the "address" is the system call's number + 1, 0 when it is none. */
 #define RT_OBJECT_KERNEL 0xffffu
+#define RT_KERNEL_BREAKPOINT 0xffffu /* instead: a breakpoint was hit, of a probe or a debugger */
 
 #define RT_UNWIND_FRAMES 128u
 
@@ -101,13 +102,15 @@ enum rt_unwind_end {
 	RT_END_DEPTH,	 /* more than RT_UNWIND_FRAMES */
 	RT_END_LOOP,	 /* frames that do not go up */
 	RT_END_REGISTER, /* a rule needs a register that is not known any more */
+	RT_END_ZERO,	 /* a return address of 0 where a caller should be */
+	RT_END_NOT_CODE, /* a return address in no code: there is no such caller */
 	RT_END_CNT,
 };
 
 #define RT_UNWIND_END_NAMES                                                                        \
 	{                                                                                          \
 		NULL, "no_unwind_rows", "unreadable_stack", "too_deep", "no_progress",             \
-			"register_lost"                                                            \
+			"register_lost", "no_return_address", "return_address_not_code"            \
 	}
 
 enum rt_stack_kind { RT_STACK_CPU = 1, RT_STACK_OFF_CPU = 2 };
