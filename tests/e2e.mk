@@ -70,6 +70,13 @@ burns-gcc-no-pie = -no-pie
 burns-clang-O2 = -O2
 burns-clang-O0 = -O0
 
+# L12: a program and what it maps later
+FIX_BIN += $(FIX)/opens_plugin $(FIX)/libplugin.so
+$(FIX)/libplugin.so: tests/fixtures/libs/plugin.c
+	$(call say,FIXTURE,$@)mkdir -p $(@D) && $(CC) -O2 -shared -fPIC -o $@ $<
+$(FIX)/opens_plugin: tests/fixtures/libs/opens_plugin.c tests/fixtures/c/fixture.h
+	$(call say,FIXTURE,$@)mkdir -p $(@D) && $(CC) $(FIX_CFLAGS) -o $@ $< -ldl
+
 # E1: one source, linked in all ways
 $(FIX)/calls-no-pie: FIX_LINK = -no-pie
 $(FIX)/calls-static-pie: FIX_LINK = -static-pie

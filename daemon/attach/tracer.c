@@ -3,17 +3,18 @@
 
 #include <bpf/libbpf.h>
 #include <errno.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "attach/breaker.h"
 #include "attach/calibrate.h"
+#include "attach/filtered.h"
 #include "attach/hands.h"
 #include "attach/links.h"
 #include "attach/verify.h"
 #include "base/clock.h"
+#include "base/fail.h"
 #include "base/log.h"
 #include "base/vec.h"
 #include "functions.skel.h"
@@ -30,22 +31,14 @@ struct tracer {
 	struct breaker *breaker;    /* NULL: no budget */
 	const char **paths;	    /* that open the files, by object of the plan */
 	rt_u32 *scratch;
+	bool *gaps; /* by function: a probe was found overwritten */
 	bool *skip; /* no probes on it: refused or shed */
 	VEC(struct tracer_shed) shed;
 	size_t disarmed;
+	char exe_by_fd[32];
+	bool leader_followed; /* what its exit means has been seen to */
 	uint64_t next_look_ns, next_verify_ns;
 };
-
-static int fail(char **reason, int err, const char *fmt, ...)
-{
-	va_list ap;
-
-	va_start(ap, fmt);
-	if (vasprintf(reason, fmt, ap) < 0)
-		*reason = NULL;
-	va_end(ap);
-	return err;
-}
 
 static int attach_life(struct tracer *t, char **reason)
 {
@@ -63,10 +56,35 @@ static int attach_life(struct tracer *t, char **reason)
 	return 0;
 }
 
-/* Sites must be in the very memory the target runs: attaching alone proves nothing. */
-static int verify_first(struct tracer *t, char **reason)
+/* NULL: the executable. */
+static const struct target_object *library(const struct tracer *t, rt_u32 object)
 {
-	struct verify_result res;
+	uint32_t source = t->plan->objects[object].source;
+
+	return source ? &t->target->objects[source - 1] : NULL;
+}
+
+/* One line about the first file whose probes are nowhere in memory. */
+static int check_reach(const struct tracer *t, const bool *unreached, char **reason)
+{
+	for (rt_u32 object = 0; object < t->plan->object_cnt; object++) {
+		const struct target_object *lib = library(t, object);
+
+		if (!unreached[object] || (lib && lib->late))
+			continue;
+		return fail(reason, -ENXIO,
+			    "the probes do not reach the memory of process %d: what it runs is not "
+			    "the file '%s' that can be opened (an overlay copy-up?), or that is no "
+			    "longer mapped",
+			    t->target->pid, lib ? lib->path : t->target->exe);
+	}
+	return 0;
+}
+
+/* Sites must be in the very memory the target runs: attaching alone proves nothing. */
+static int verify_first(struct tracer *t, bool *unreached, char **reason)
+{
+	struct verify_result res = { .unreached = unreached, .gaps = t->gaps };
 	int err;
 
 	for (rt_u32 fn = 0; fn < t->plan->fn_cnt; fn++)
@@ -77,12 +95,9 @@ static int verify_first(struct tracer *t, char **reason)
 	if (err)
 		return fail(reason, err, "cannot read the target's memory to verify the probes: %s",
 			    strerror(-err));
-	if (res.armed + res.disarmed && !res.armed)
-		return fail(
-			reason, -ENXIO,
-			"the probes do not reach the memory of process %d (its executable is not "
-			"the file that can be opened, e.g. after an overlay copy-up)",
-			t->target->pid);
+	err = check_reach(t, unreached, reason);
+	if (err)
+		return err;
 	if (res.disarmed)
 		log_warn("attach: %zu of %zu probes are not in the target's memory, first in '%s'",
 			 res.disarmed, res.armed + res.disarmed, t->plan->fns[res.first_fn].name);
@@ -126,7 +141,7 @@ static int set_up(struct tracer *t, const struct tracer_opts *opts, char **reaso
 	struct links_opts lo = {
 		/* with the main thread gone the kernel finds no memory by pid: the programs check
 		 */
-		.pid = t->target->leader_gone ? 0 : t->target->pid,
+		.pid = t->target->leader_gone || opts->mode.any_process ? 0 : t->target->pid,
 		.programs = programs_for(uret, opts->empty),
 	};
 	rt_u32 tgid;
@@ -140,9 +155,10 @@ static int set_up(struct tracer *t, const struct tracer_opts *opts, char **reaso
 	t->skip = calloc(t->plan->fn_cnt + 1, sizeof(*t->skip));
 	if (opts->budget >= 0)
 		t->breaker = breaker__new(t->plan, opts->budget);
-	if (!t->scratch || !t->skip || (opts->budget >= 0 && !t->breaker))
+	t->gaps = calloc(t->plan->fn_cnt + 1, sizeof(*t->gaps));
+	if (!t->scratch || !t->skip || !t->gaps || (opts->budget >= 0 && !t->breaker))
 		return fail(reason, -ENOMEM, "out of memory");
-	err = object__load((rt_u32)t->plan->fn_cnt, opts->raw, &t->obj);
+	err = object__load((rt_u32)t->plan->fn_cnt, opts->raw, &opts->mode, &t->obj);
 	if (err)
 		return fail(reason, err, "cannot load the BPF programs: %s", strerror(-err));
 	if (t->plan->fn_cnt) {
@@ -156,7 +172,10 @@ static int set_up(struct tracer *t, const struct tracer_opts *opts, char **reaso
 		return fail(reason, err, "cannot find process %d: %s", t->target->pid,
 			    strerror(-err));
 	t->obj.skel->bss->target_tgid = tgid;
-	err = attach_life(t, reason);
+	err = uret ? filtered__check(&t->obj, t->target, opts->assume_seccomp_kills, &t->to_close,
+				     reason)
+		   : 0;
+	err = err ?: attach_life(t, reason);
 	if (err)
 		return err;
 	err = links__attach(&t->obj, t->plan, &lo, &t->links);
@@ -165,7 +184,7 @@ static int set_up(struct tracer *t, const struct tracer_opts *opts, char **reaso
 	if (err)
 		return fail(reason, err, "cannot attach to '%s': %s", t->target->exe,
 			    strerror(-err));
-	return verify_first(t, reason);
+	return verify_first(t, opts->unreached, reason);
 }
 
 int tracer__new(const struct plan *plan, const struct target *target,
@@ -195,6 +214,8 @@ void tracer__start(struct tracer *t)
 	t->next_look_ns = now;
 	t->next_verify_ns = now + VERIFY_INTERVAL_NS;
 	t->obj.skel->bss->gate = 1;
+	if (t->obj.mode.single_probes)
+		hands__begin_closing(&t->to_close);
 }
 
 static void shed(struct tracer *t, size_t cnt, uint64_t now_ns)
@@ -219,16 +240,42 @@ static void shed(struct tracer *t, size_t cnt, uint64_t now_ns)
 
 static void verify_again(struct tracer *t)
 {
-	struct verify_result res;
+	struct verify_result res = { .gaps = t->gaps };
 	int err = verify__sites(t->target, t->plan, t->skip, &res);
 
 	if (err || !res.disarmed)
 		return;
-	log_warn("attach: %zu probes were overwritten in the target (a debugger?), first in '%s': "
-		 "armed "
-		 "again",
-		 res.disarmed, t->plan->fns[res.first_fn].name);
+	log_warn("attach: %zu probe%s overwritten in the target (a debugger?), first in '%s': "
+		 "armed again, but calls of up to 10 s were missed",
+		 res.disarmed, res.disarmed == 1 ? " was" : "s were",
+		 t->plan->fns[res.first_fn].name);
 	t->disarmed += res.disarmed;
+	err = links__rearm(t->links);
+	if (err)
+		log_error("attach: failed to arm the probes again: %s", strerror(-err));
+}
+
+/*
+ * A single probe belongs to the main thread, for it found the process by that: when it exits, the
+ * kernel takes the breakpoints away. They come again for any process (the programs look whose it
+ * is); a library's do not, for every process has it.
+ */
+static void follow_leader(struct tracer *t, bool rearm)
+{
+	int err = 0;
+
+	if (!t->obj.mode.single_probes || t->leader_followed || t->target->leader_gone ||
+	    !t->obj.skel->bss->leader_gone)
+		return;
+	t->leader_followed = true;
+	log_warn("attach: the main thread has exited, and its probes went with it");
+	t->disarmed += links__site_cnt(t->links);
+	if (!rearm || t->plan->object_cnt > 1)
+		return;
+	/* its own name in /proc is gone as well */
+	snprintf(t->exe_by_fd, sizeof(t->exe_by_fd), "/proc/self/fd/%d", t->target->exe_fd);
+	t->paths[0] = t->exe_by_fd;
+	links__limit(t->links, 0);
 	err = links__rearm(t->links);
 	if (err)
 		log_error("attach: failed to arm the probes again: %s", strerror(-err));
@@ -238,6 +285,7 @@ void tracer__tick(struct tracer *t, uint64_t now_ns)
 {
 	if (!t->obj.skel->bss->gate)
 		return;
+	follow_leader(t, true);
 	if (t->breaker && now_ns >= t->next_look_ns) {
 		size_t cnt = breaker__look(t->breaker, &t->obj, now_ns, t->scratch);
 
@@ -255,6 +303,7 @@ void tracer__stop(struct tracer *t)
 {
 	t->obj.skel->bss->gate = 0;
 	object__synchronize();
+	follow_leader(t, false);
 }
 
 void tracer__free(struct tracer *t)
@@ -272,6 +321,7 @@ void tracer__free(struct tracer *t)
 	free(t->paths);
 	free(t->scratch);
 	free(t->skip);
+	free(t->gaps);
 	vec__free(&t->shed);
 	free(t);
 }
@@ -309,6 +359,11 @@ const struct tracer_shed *tracer__shed(const struct tracer *t, size_t *cnt)
 size_t tracer__disarmed(const struct tracer *t)
 {
 	return t->disarmed;
+}
+
+bool tracer__has_gap(const struct tracer *t, rt_u32 fn)
+{
+	return t->gaps[fn];
 }
 
 bool tracer__exec_seen(const struct tracer *t)

@@ -35,12 +35,34 @@ const char *plan_refusal_text(enum plan_refusal why)
 			"an IFUNC resolver, not the function: what it chooses for this CPU has a "
 			"name of its own",
 		[PLAN_TOO_MANY] = "too many functions",
+		[PLAN_TOO_FEW_PROBES] =
+			"this kernel has no uprobe_multi links: only the first 32 probes",
+		[PLAN_EXE_ONLY] = "this kernel's uprobe_multi links would probe the library in "
+				  "every process",
 		[PLAN_REFUSED_BY_KERNEL] = "refused by the kernel",
 		[PLAN_THUNK] = "only a jump: nothing to time",
 		[PLAN_UNREACHED] = "a way out that no path leads to",
 	};
 
 	return why < PLAN_REFUSAL_CNT && text[why] ? text[why] : "?";
+}
+
+const char *plan_exit_text(enum plan_exit exit)
+{
+	static const char *const text[] = {
+		[PLAN_EXIT_AUTO] = "auto",
+		[PLAN_EXIT_SITES] = "sites",
+		[PLAN_EXIT_URETPROBE] = "uretprobe",
+	};
+
+	return text[exit];
+}
+
+const char *plan__exit_of(const struct plan *plan, const struct plan_fn *fn)
+{
+	if (plan->exit == PLAN_EXIT_URETPROBE)
+		return "uretprobe";
+	return fn->has_edges ? "edges" : "sites";
 }
 
 /* All symbols of one address. */
@@ -260,6 +282,14 @@ static bool is_taken(struct build *b, uint64_t vaddr)
 	       *slot_of(b, offset) == offset;
 }
 
+static const struct flow_site *exits_of(const struct build *b, const struct flow *flow, size_t *cnt)
+{
+	bool edges = b->plan->exit == PLAN_EXIT_AUTO && flow->edge_cnt;
+
+	*cnt = edges ? flow->edge_cnt : flow->exit_cnt;
+	return edges ? flow->edges : flow->exits;
+}
+
 /*
  * Two functions with a common part, whatever the symbols say of it: at one place two sites would
  * both be called, and neither is right.
@@ -267,9 +297,11 @@ static bool is_taken(struct build *b, uint64_t vaddr)
 static void refuse_shared(struct build *b, struct flow *flow)
 {
 	bool shared = is_taken(b, flow->entry.vaddr) || is_taken(b, flow->first.vaddr);
+	size_t cnt;
+	const struct flow_site *exits = exits_of(b, flow, &cnt);
 
-	for (size_t i = 0; i < flow->exit_cnt; i++)
-		shared |= is_taken(b, flow->exits[i].vaddr);
+	for (size_t i = 0; i < cnt; i++)
+		shared |= is_taken(b, exits[i].vaddr);
 	if (shared && !flow->why)
 		flow->why = PLAN_ENTERED_MIDWAY;
 }
@@ -298,6 +330,19 @@ static bool is_entry(const struct plan_site *s)
 	return s->kind == RT_SITE_ENTRY;
 }
 
+static int add_exits(struct build *b, const struct flow *flow, struct plan_fn *fn)
+{
+	size_t cnt;
+	const struct flow_site *exits = exits_of(b, flow, &cnt);
+	int err = 0;
+
+	for (size_t i = 0; i < cnt && !err; i++)
+		err = add_site(b, &exits[i], exits[i].kind);
+	if (exits == flow->edges)
+		fn->has_edges = true;
+	return err;
+}
+
 /* One row's sites in their order: entries, then exits. */
 static int add_sites(struct build *b, struct plan_fn *fn, const struct flow *flows, size_t cnt)
 {
@@ -308,8 +353,8 @@ static int add_sites(struct build *b, struct plan_fn *fn, const struct flow *flo
 		if (!flows[i].why)
 			err = add_site(b, uret ? &flows[i].first : &flows[i].entry, RT_SITE_ENTRY);
 	for (size_t i = 0; i < cnt && !uret && !err; i++)
-		for (size_t x = 0; x < flows[i].exit_cnt && !flows[i].why && !err; x++)
-			err = add_site(b, &flows[i].exits[x], flows[i].exits[x].kind);
+		if (!flows[i].why)
+			err = add_exits(b, &flows[i], fn);
 	for (size_t i = b->sites.cnt; i-- && b->sites.data[i].fn == b->fns.cnt - 1;) {
 		const struct plan_site *s = &b->sites.data[i];
 
@@ -362,12 +407,33 @@ static int add_fn(struct build *b, char *name, const struct place *places, struc
 	return err ? err : add_sites(b, fn, flows, cnt);
 }
 
+/* Why a row whose functions could be probed is left out all the same. */
+static enum plan_refusal out_of_reach(const struct build *b, const struct flow *flows, size_t cnt)
+{
+	bool uret = b->plan->exit == PLAN_EXIT_URETPROBE;
+	size_t probes = b->sites.cnt * (uret ? 2 : 1);
+
+	for (size_t i = 0; i < cnt; i++) {
+		size_t exits;
+
+		exits_of(b, &flows[i], &exits);
+		if (!flows[i].why)
+			probes += uret ? 2 : 1 + exits;
+	}
+	if (b->fns.cnt >= RT_MAX_FUNCTIONS)
+		return PLAN_TOO_MANY;
+	if (b->req->exe_only && b->objects.cnt > 1)
+		return PLAN_EXE_ONLY;
+	return b->req->max_probes && probes > b->req->max_probes ? PLAN_TOO_FEW_PROBES : PLAN_OK;
+}
+
 /* A row: functions at cnt places that are one by name. Takes the name over. */
 static int add_row(struct build *b, char *name, const struct place *places, size_t cnt)
 {
 	struct flow *flows = calloc(cnt, sizeof(*flows));
 	bool closure = closure__is_named(places->best->name), async = false;
 	struct closure_state state;
+	enum plan_refusal why;
 	size_t good = 0;
 	int err = name && flows ? 0 : -ENOMEM;
 
@@ -384,9 +450,10 @@ static int add_row(struct build *b, char *name, const struct place *places, size
 	for (size_t i = 0; i < cnt && !err; i++)
 		if (flows[i].why)
 			err = skip(b, name, flows[i].why);
-	if (!err && good && b->fns.cnt >= RT_MAX_FUNCTIONS)
-		err = skip(b, name, PLAN_TOO_MANY);
-	else if (!err && good) {
+	why = good ? out_of_reach(b, flows, cnt) : PLAN_OK;
+	if (!err && good && why) {
+		err = skip(b, name, why);
+	} else if (!err && good) {
 		err = add_fn(b, name, places, flows, cnt, async);
 		name = NULL;
 	}
@@ -422,6 +489,8 @@ static int add_rows(struct build *b)
 
 static int add_catches(struct build *b)
 {
+	if (b->req->exe_only && b->objects.cnt > 1)
+		return 0;
 	for (size_t i = 0; i < b->sel->catch_cnt; i++) {
 		const struct symbol *sym = b->sel->catches[i];
 		struct plan_site *site;

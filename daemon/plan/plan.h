@@ -17,7 +17,7 @@
 #include "roletrace/abi.h"
 
 enum plan_exit {
-	PLAN_EXIT_AUTO,	     /* the safest: sites, for now */
+	PLAN_EXIT_AUTO,	     /* edges where they are proven, sites elsewhere */
 	PLAN_EXIT_SITES,     /* a probe on every ret and tail jump */
 	PLAN_EXIT_URETPROBE, /* return probes: a panic through one kills the target */
 };
@@ -35,6 +35,8 @@ struct plan_request {
 	const char *profile_dir; /* NULL: the built-in search path */
 	const char *exe_name;	 /* the real executable's path or name, for crates and profiles */
 	enum plan_exit exit;
+	size_t max_probes; /* no more of them can be attached; 0: no limit */
+	bool exe_only;	   /* functions of libraries cannot be probed */
 	bool no_default;   /* without a crate and a function nothing is meant */
 	bool want_inlined; /* inlined_only, files and lines too: reads all debug information */
 };
@@ -74,10 +76,13 @@ enum plan_refusal {
 	PLAN_TOO_MANY,	     /* beyond RT_MAX_FUNCTIONS */
 	PLAN_THUNK,	     /* only a jump or a ret: entry and exit are one instruction */
 	PLAN_UNREACHED,	     /* holds a way out that no path leads to: data, or a path was missed */
+	PLAN_TOO_FEW_PROBES, /* beyond max_probes */
+	PLAN_EXE_ONLY,	     /* of a library, and exe_only */
 	PLAN_REFUSED_BY_KERNEL, /* said no at attach time (set by attach/) */
 	PLAN_REFUSAL_CNT,
 };
 const char *plan_refusal_text(enum plan_refusal why);
+const char *plan_exit_text(enum plan_exit exit); /* as --exit names it */
 
 struct plan_site {
 	uint64_t offset; /* in the file: what the kernel wants */
@@ -101,6 +106,7 @@ struct plan_fn {
 	enum plan_kind kind;
 	uint32_t addresses; /* entry addresses joined in this row (contract: sites) */
 	uint32_t entry_sites, exit_sites;
+	bool has_edges;		       /* some of its exits are edges */
 	enum rt_insn_class entry_insn; /* the dearest of its entries */
 	enum rt_insn_class exit_insn;  /* the dearest of its exits */
 	bool never_returns;	       /* no exit at all: it only ends by unwinding */
@@ -135,12 +141,12 @@ struct plan {
 	size_t note_cnt;
 	char **inlined_only; /* own functions that DWARF knows only as inlined copies */
 	size_t inlined_cnt;
-	char *build_id;	     /* of the executable: hex, NULL when the file has none */
-	char *profile;	     /* name of the role profile that applied, or NULL */
-	size_t symbol_cnt;   /* function symbols in the file */
-	bool no_symbols;     /* stripped: nothing to choose from */
-	char *hint;	     /* one line to say, e.g. the crates with the most functions; or NULL */
-	enum plan_exit exit; /* PLAN_EXIT_SITES or PLAN_EXIT_URETPROBE, auto resolved */
+	char *build_id;	   /* of the executable: hex, NULL when the file has none */
+	char *profile;	   /* name of the role profile that applied, or NULL */
+	size_t symbol_cnt; /* function symbols in the file */
+	bool no_symbols;   /* stripped: nothing to choose from */
+	char *hint;	   /* one line to say, e.g. the crates with the most functions; or NULL */
+	enum plan_exit exit;
 };
 
 /*
@@ -150,5 +156,7 @@ struct plan {
  */
 int plan__new(int fd, const struct plan_request *req, struct plan **out, char **reason);
 void plan__free(struct plan *plan);
+/* How a function's exits are seen, in the words of the snapshot file. */
+const char *plan__exit_of(const struct plan *plan, const struct plan_fn *fn);
 
 #endif

@@ -5,13 +5,12 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include "base/fs.h"
 #include "base/strbuf.h"
 #include "base/vec.h"
-#include "target/process.h"
+#include "target/maps.h"
 
 #define MAX_VDSO_BYTES (1u << 20)
 
@@ -20,32 +19,14 @@ struct maps {
 	size_t cnt, cap;
 };
 
-struct line {
-	unsigned long long start, end, offset, ino;
-	unsigned int dev_major, dev_minor;
-	char perms[5];
-	const char *path;
-};
-
-static bool parse(const char *text, struct line *out)
-{
-	int path_at = 0;
-
-	if (sscanf(text, "%llx-%llx %4s %llx %x:%x %llu %n", &out->start, &out->end, out->perms,
-		   &out->offset, &out->dev_major, &out->dev_minor, &out->ino, &path_at) != 7)
-		return false;
-	out->path = path_at ? text + path_at : "";
-	return out->perms[2] == 'x';
-}
-
 /* Our own copy of the vdso, which is in no file. */
-static int copy_vdso(const struct target *t, const struct line *l)
+static int copy_vdso(const struct target *t, const struct map_line *l)
 {
-	size_t len = l->end - l->start;
+	size_t len = l->map.end - l->map.start;
 	int mem = target__open_mem(t), fd = -1;
 	char *buf = len <= MAX_VDSO_BYTES ? malloc(len) : NULL;
 
-	if (mem >= 0 && buf && pread(mem, buf, len, (off_t)l->start) == (ssize_t)len)
+	if (mem >= 0 && buf && pread(mem, buf, len, (off_t)l->map.start) == (ssize_t)len)
 		fd = memfd_create("vdso", MFD_CLOEXEC);
 	if (fd >= 0 && fs__write_all(fd, buf, len)) {
 		close(fd);
@@ -57,27 +38,27 @@ static int copy_vdso(const struct target *t, const struct line *l)
 	return fd;
 }
 
-static int open_file(const struct target *t, const struct line *l)
+static int open_file(const struct target *t, const struct map_line *l)
 {
 	char span[64];
 
 	if (!strcmp(l->path, "[vdso]"))
 		return copy_vdso(t, l);
-	snprintf(span, sizeof(span), "%llx-%llx", l->start, l->end);
-	return target__open_mapped(t, span, l->path, (ino_t)l->ino);
+	snprintf(span, sizeof(span), "%llx-%llx", (unsigned long long)l->map.start,
+		 (unsigned long long)l->map.end);
+	return target__open_mapped(t, span, l->path, l->ino);
 }
 
 /* The number of a mapping's file; opened at the first sight. */
-static uint32_t file_of(struct code *c, const struct target *t, const struct line *l)
+static uint32_t file_of(struct code *c, const struct target *t, const struct map_line *l)
 {
-	dev_t dev = makedev(l->dev_major, l->dev_minor);
 	struct code_file *files, *f;
 	int fd;
 
 	if (strcmp(l->path, "[vdso]") && (!l->ino || l->path[0] != '/'))
 		return CODE_NO_FILE;
 	for (size_t i = 0; i < c->file_cnt; i++)
-		if (c->files[i].ino == l->ino && c->files[i].dev == dev)
+		if (c->files[i].ino == l->ino && c->files[i].dev == l->dev)
 			return (uint32_t)i + 1;
 	fd = c->file_cnt < CODE_MAX_FILES ? open_file(t, l) : -1;
 	if (fd < 0)
@@ -91,7 +72,7 @@ static uint32_t file_of(struct code *c, const struct target *t, const struct lin
 		return CODE_NO_FILE;
 	}
 	f->fd = fd;
-	f->dev = dev;
+	f->dev = l->dev;
 	f->ino = l->ino;
 	return (uint32_t)++c->file_cnt;
 }
@@ -130,16 +111,14 @@ int code__look(struct code *c, const struct target *t)
 {
 	struct strbuf sb = STRBUF_INIT;
 	struct maps maps = {};
-	char path[64], *text, *save;
-	struct line l;
-	int err;
+	struct map_line l;
+	char *text, *save;
+	int err = map_lines__read(t, &sb);
 
-	snprintf(path, sizeof(path), "/proc/%d/task/%d/maps", t->pid, t->proc_tid);
-	err = fs__read(path, &sb);
 	for (text = strtok_r(sb.s, "\n", &save); !err && text; text = strtok_r(NULL, "\n", &save)) {
-		if (!parse(text, &l))
-			continue;
-		err = add(&maps, &(struct code_map){ l.start, l.end, l.offset, file_of(c, t, &l) });
+		if (map_line__parse(text, &l) && l.executable)
+			err = add(&maps, &(struct code_map){ l.map.start, l.map.end, l.map.offset,
+							     file_of(c, t, &l) });
 	}
 	strbuf__free(&sb);
 	if (err || same(c, &maps)) {

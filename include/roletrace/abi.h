@@ -26,6 +26,8 @@ typedef int64_t rt_s64;
 
 /* Frames a thread's shadow stack holds. Calls nested deeper are counted, not timed (untimed). */
 #define RT_STACK_DEPTH 256u
+/* Threads that have a shadow stack at a time where these are kept in a hash (12.5 MB). */
+#define RT_TID_STACKS 1024u
 /* Hash of function ids per thread that tells "not active yet" without a search (a power of two). */
 #define RT_ACTIVE_SLOTS 64u
 /* Copies of each counter, by CPU, against contention: min(CPUs, this), a power of two. */
@@ -36,12 +38,15 @@ typedef int64_t rt_s64;
 
 /* What a probe site is. The first member of a cookie's kind field. */
 enum rt_site_kind {
-	RT_SITE_ENTRY = 0, /* the function's entry (perhaps moved inside the entry block) */
-	RT_SITE_RET = 1,   /* a ret */
-	RT_SITE_TAIL = 2,  /* an unconditional jump out of the function */
-	RT_SITE_JCC = 3,   /* a conditional jump out: an exit only when it is taken */
-	RT_SITE_CATCH = 4, /* the runtime has just caught a panic: deeper frames are dead */
-	RT_SITE_URET = 5,  /* a return probe (the kernel swaps the return address) */
+	RT_SITE_ENTRY = 0,    /* the function's entry (perhaps moved inside the entry block) */
+	RT_SITE_RET = 1,      /* a ret */
+	RT_SITE_TAIL = 2,     /* an unconditional jump out of the function */
+	RT_SITE_JCC = 3,      /* a conditional jump out: an exit only when it is taken */
+	RT_SITE_CATCH = 4,    /* the runtime has just caught a panic: deeper frames are dead */
+	RT_SITE_URET = 5,     /* a return probe (the kernel swaps the return address) */
+	RT_SITE_EDGE = 6,     /* before a ret, with nothing but the way out in between */
+	RT_SITE_EDGE_JCC = 7, /* the same, one way of a conditional jump */
+	RT_SITE_KINDS = 8,
 };
 
 /* How the kernel executes the instruction under a breakpoint; it decides the price. */
@@ -88,7 +93,7 @@ struct rt_frame {
 #define RT_STACK_HOME 1u    /* home_lo and home_hi are known */
 #define RT_STACK_SETTLED 2u /* the settling iterator has seen it: thread exit counts no more */
 
-/* A thread's shadow stack (task storage). f[0] is the outermost call. */
+/* A thread's shadow stack. f[0] is the outermost call. */
 struct rt_stack {
 	rt_u32 depth;
 	rt_u32 flags;	/* RT_STACK_* */

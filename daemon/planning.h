@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* From the options to a plan: of a process, or of a file alone. Says what is wrong itself. */
+#ifndef PLANNING_H
+#define PLANNING_H
+
+#include <stdbool.h>
+
+struct attach_mode;
+struct options;
+struct plan;
+struct target;
+
+/*
+ * Of a process: its executable, and when they are asked for, its libraries. mode: how it will
+ * be attached. list: with what only the list command shows. The program's exit code.
+ */
+int planning__target(const struct options *o, const struct attach_mode *mode, struct target *t,
+		     bool list, struct plan **out);
+/* Of --exe, for the list command. */
+int planning__file(const struct options *o, const struct attach_mode *mode, struct plan **out);
+
+#endif
