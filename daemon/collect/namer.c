@@ -21,7 +21,52 @@ struct namer {
 	char root[64];
 	struct arena *arena;
 	VEC(struct named) known; /* by frame */
+	struct row_symbol *rows; /* of the executable's planned functions, by symbol */
+	size_t row_cnt;
 };
+
+struct row_symbol {
+	const char *symbol;
+	uint32_t fn;
+};
+
+static int by_symbol(const void *a, const void *b)
+{
+	return strcmp(((const struct row_symbol *)a)->symbol, ((const struct row_symbol *)b)->symbol);
+}
+
+static int index_rows(struct namer *n)
+{
+	size_t cnt = 0;
+
+	for (size_t i = 0; i < n->plan->fn_cnt; i++)
+		cnt += 1 + n->plan->fns[i].alias_cnt;
+	n->rows = calloc(cnt + 1, sizeof(*n->rows));
+	if (!n->rows)
+		return -ENOMEM;
+	for (size_t i = 0; i < n->plan->fn_cnt; i++) {
+		const struct plan_fn *fn = &n->plan->fns[i];
+
+		if (fn->object)
+			continue; /* a library's: symbols of several files may be the same */
+		n->rows[n->row_cnt++] = (struct row_symbol){ fn->symbol, (uint32_t)i };
+		for (size_t a = 0; a < fn->alias_cnt; a++)
+			n->rows[n->row_cnt++] = (struct row_symbol){ fn->aliases[a], (uint32_t)i };
+	}
+	qsort(n->rows, n->row_cnt, sizeof(*n->rows), by_symbol);
+	return 0;
+}
+
+/* The row of the executable's function of that symbol, or NAMED_NO_ROW. */
+static uint32_t row_of(const struct namer *n, const char *symbol)
+{
+	struct row_symbol key = { .symbol = symbol }, *found;
+
+	if (!symbol || !n->row_cnt)
+		return NAMED_NO_ROW;
+	found = bsearch(&key, n->rows, n->row_cnt, sizeof(key), by_symbol);
+	return found ? found->fn : NAMED_NO_ROW;
+}
 
 struct namer *namer__new(const struct plan *plan, const struct target *target,
 			 const struct code *code, const char *debug_file)
@@ -36,8 +81,9 @@ struct namer *namer__new(const struct plan *plan, const struct target *target,
 	n->debug_file = debug_file;
 	snprintf(n->root, sizeof(n->root), "/proc/%d/task/%d/root", target->pid, target->proc_tid);
 	n->arena = arena__new();
-	if (!n->arena) {
-		free(n);
+	if (!n->arena || index_rows(n)) {
+		namer__free(n);
+		errno = ENOMEM;
 		return NULL;
 	}
 	return n;
@@ -48,6 +94,7 @@ void namer__free(struct namer *n)
 	if (!n)
 		return;
 	arena__free(n->arena);
+	free(n->rows);
 	vec__free(&n->known);
 	free(n);
 }
@@ -144,7 +191,7 @@ static char *say_place(struct namer *n, const char *module, uint64_t at)
 {
 	char text[320];
 
-	snprintf(text, sizeof(text), "%.256s+0x%llx", module, (unsigned long long)at);
+	snprintf(text, sizeof(text), "[%.256s+0x%llx]", module, (unsigned long long)at);
 	return arena__strdup(n->arena, text);
 }
 
@@ -156,8 +203,8 @@ static int describe(struct namer *n, const struct name *name, struct named *out)
 
 	out->crate = "";
 	if (!f) {
-		out->f.name = say_place(n, "[anonymous code]", vaddr & ~0xfffull);
-		out->f.module = "[anonymous code]";
+		/* a JIT's, or of a library that has not been looked at yet */
+		out->f.name = "[unknown code]";
 		return out->f.name ? 0 : -ENOMEM;
 	}
 	out->f.module = module = arena__strdup(n->arena, base_name(f->path));
@@ -167,6 +214,16 @@ static int describe(struct namer *n, const struct name *name, struct named *out)
 	out->f.name = name->name ? name->name
 				 : say_place(n, base_name(f->path),
 					     name->start ? name->start : vaddr & ~0xfffull);
+	if (is_exe(n, f))
+		out->row = row_of(n, name->symbol);
+	if (out->row != NAMED_NO_ROW) {
+		const struct plan_fn *fn = &n->plan->fns[out->row];
+
+		out->f.name = fn->name;
+		out->f.file = fn->file;
+		out->f.line = fn->line;
+		out->f.kind = FRAME_OWN;
+	}
 	return module && out->f.name ? 0 : -ENOMEM;
 }
 
@@ -220,6 +277,7 @@ static int learn_object(struct namer *n, const uint64_t *frames, size_t cnt)
 		if (err)
 			break;
 		slot->frame = frames[i];
+		slot->row = NAMED_NO_ROW;
 		err = RT_FRAME_OBJECT(frames[i]) == RT_OBJECT_KERNEL ? describe_kernel(n, slot)
 								     : describe(n, &names[i], slot);
 		if (err)

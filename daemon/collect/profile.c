@@ -171,6 +171,42 @@ static int name_stacks(const struct profile_reader *r, struct reading *rd)
 	return 0;
 }
 
+/* ---- functions ---- */
+
+/* A recursive function is inclusive of itself once. */
+static bool seen_further_in(const struct profile_reader *r, const uint64_t *frames, uint32_t at,
+			    uint32_t row)
+{
+	for (uint32_t i = 0; i < at; i++) {
+		const struct named *n = namer__get(r->namer, frames[i]);
+
+		if (n && n->row == row)
+			return true;
+	}
+	return false;
+}
+
+/* The innermost frame has the sample to itself, the kernel's work for it included. */
+static void count_functions(const struct profile_reader *r, const struct reading *rd,
+			    struct snapshot *s)
+{
+	for (size_t i = 0; i < rd->stacks.cnt; i++) {
+		const struct read_stack *st = &rd->stacks.data[i];
+		const uint64_t *frames = rd->frames.data + st->first;
+		uint32_t leaf = st->depth && RT_FRAME_OBJECT(frames[0]) == RT_OBJECT_KERNEL;
+
+		for (uint32_t f = 0; f < st->depth && st->kind == RT_STACK_CPU; f++) {
+			const struct named *n = namer__get(r->namer, frames[f]);
+
+			if (!n || n->row >= s->fn_cnt || seen_further_in(r, frames, f, n->row))
+				continue;
+			s->fns[n->row].cpu_samples += st->cnt;
+			if (f == leaf)
+				s->fns[n->row].cpu_self_samples += st->cnt;
+		}
+	}
+}
+
 /* ---- adding up ---- */
 
 static int compare(const void *a, const void *b, void *arg)
@@ -270,6 +306,8 @@ int profile_reader__fill(struct profile_reader *r, struct snapshot *s, uint64_t 
 	err = err ?: learn(r, &rd, final);
 	err = err ?: name_stacks(r, &rd);
 	err = err ?: add_up(&rd);
+	if (!err)
+		count_functions(r, &rd, s);
 	free(rd.waiting);
 	free(rd.waiting_ns);
 	vec__free(&rd.stacks);

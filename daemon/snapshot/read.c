@@ -210,6 +210,12 @@ static void read_figures(struct reader *r, json_t *o, struct snapshot_fn *fn)
 	read_histogram(r, get_object(r, o, "histogram"), &fn->hist);
 }
 
+static void read_cpu(struct reader *r, json_t *o, struct snapshot_fn *fn)
+{
+	fn->cpu_samples = get_uint(r, o, "samples");
+	fn->cpu_self_samples = get_uint(r, o, "self_samples");
+}
+
 static void read_functions(struct reader *r, json_t *doc)
 {
 	json_t *list = enter(r, doc, "functions", get_array);
@@ -224,6 +230,8 @@ static void read_functions(struct reader *r, json_t *doc)
 		fn->observed_ns = get_uint(r, o, "observed_ns");
 		if (snapshot__timed(fn))
 			read_figures(r, o, fn);
+		if (!is_null(o, "cpu"))
+			read_cpu(r, get_object(r, o, "cpu"), fn);
 	}
 }
 

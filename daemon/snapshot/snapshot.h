@@ -44,6 +44,8 @@ struct snapshot_fn {
 	uint64_t sum_ns, total_ns, self_ns, min_ns, max_ns;
 	uint64_t corrected_ns, clamped, floor_ns, price_ns; /* floor, price: of one call */
 	uint64_t hist_lost;
+	/* Of the CPU profile, when there is one: with it anywhere on the stack, and innermost. */
+	uint64_t cpu_samples, cpu_self_samples;
 	struct snapshot_hist hist;
 };
 

@@ -13,11 +13,13 @@
 #include "base/utf8.h"
 #include "snapshot/snapshot.h"
 #include "ui/marks.h"
+#include "ui/hot.h"
 #include "ui/table.h"
 #include "ui/text.h"
 
 #define EDGES_SHOWN 5
 #define SKIPPED_SHOWN 3
+#define HOT_ROWS 10
 
 struct report {
 	const struct snapshot *s;
@@ -363,8 +365,9 @@ static void compose(struct report *r)
 	health(r);
 	if (r->order_cnt)
 		measured(r);
-	else
+	else if (r->s->fn_cnt || !r->s->profiles)
 		nothing(r);
+	hot__print(r->s, r->width, r->opts->limit ? r->opts->limit : HOT_ROWS, &r->text);
 	lost(r);
 	shed(r);
 	never_called(r);

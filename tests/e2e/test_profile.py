@@ -180,6 +180,28 @@ def test_profile_agrees_with_gdb_anywhere():
     found_all(theirs, ours, at_least=100)
 
 
+def test_profile_of_functions():
+    """Samples of the functions that are probed too; a recursive one has each sample once."""
+    f = Fixture("burns")
+    t = Trace(f, "--cpu-profile=997", functions=("leaf_*", "recursion", "work"))
+    f.say("go")
+    truth = json.loads(f.line())["cpu_ns"]
+    snapshot = t.stop()
+    f.finish()
+    profile = Profile(snapshot)
+    total, count = sum(truth.values()), profile.doc["count"]
+    check(profile.whole() > 0.99, f"whole under probes: {profile.doc['truncated']}")
+    for leaf in ("leaf_plain", "leaf_recursion", "leaf_tail_called", "leaf_handler"):
+        cpu = snapshot.row(leaf)["cpu"]
+        check(abs(cpu["samples"] / count - truth[leaf] / total) < 0.03, f"{leaf}: {cpu}, of {count}")
+        check(cpu["self_samples"] > 0.7 * cpu["samples"], f"{leaf}: {cpu}")
+    cpu = snapshot.row("recursion")["cpu"]
+    share = cpu["samples"] / count
+    check(abs(share - truth["leaf_recursion"] / total) < 0.03, f"recursion: {cpu} of {count}")
+    check(cpu["self_samples"] < 0.02 * count, f"recursion burns nothing itself: {cpu}")
+    check(snapshot.row("work")["cpu"]["samples"] > 0.95 * count, "all is in work")
+
+
 def test_profile_library_at_another_address():
     """L12: loaded, unloaded, loaded elsewhere: names stay right, whatever was mapped there."""
     f = Fixture("reloads")
