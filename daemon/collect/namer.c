@@ -32,7 +32,8 @@ struct row_symbol {
 
 static int by_symbol(const void *a, const void *b)
 {
-	return strcmp(((const struct row_symbol *)a)->symbol, ((const struct row_symbol *)b)->symbol);
+	return strcmp(((const struct row_symbol *)a)->symbol,
+		      ((const struct row_symbol *)b)->symbol);
 }
 
 static int index_rows(struct namer *n)

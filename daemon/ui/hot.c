@@ -110,10 +110,10 @@ static void print_cpu(const struct snapshot *s, unsigned int width, size_t rows,
 	double seconds = of->hz ? (double)of->count / (double)of->hz : 0;
 
 	text__duration(ran, (uint64_t)(seconds * 1e9));
-	text__percent(share, s->window.duration_ns
-				     ? seconds * 1e9 / (double)s->window.duration_ns
-				     : 0);
-	strbuf__addf(out, "\nCPU, by %llu samples at %llu Hz (an estimate): ran for %s, %s of a CPU\n",
+	text__percent(share,
+		      s->window.duration_ns ? seconds * 1e9 / (double)s->window.duration_ns : 0);
+	strbuf__addf(out,
+		     "\nCPU, by %llu samples at %llu Hz (an estimate): ran for %s, %s of a CPU\n",
 		     (unsigned long long)of->count, (unsigned long long)of->hz, ran, share);
 	print_rows(s->profiles, of, width, rows, out);
 	print_doubts(of, "samples", out);

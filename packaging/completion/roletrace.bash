@@ -91,6 +91,7 @@ _roletrace() {
 		report,*) _roletrace_files "$cur" ;;
 		,-*)
 			_roletrace_words "$list $output --name --follow --duration --interval --budget --raw
+				--cpu-profile --off-cpu --off-cpu-min
 				--help --usage --version" "$cur"
 			;;
 		,*) _roletrace_words 'list check report' "$cur" ;;
