@@ -61,6 +61,10 @@ FIX_BIN += $(BURNS_OF) $(FIX)/reloads
 $(FIX)/burns-of/%: tests/fixtures/c/burns.c tests/fixtures/c/fixture.h $(FIX)/libburn.so
 	$(call say,FIXTURE,$@)mkdir -p $(@D) && \
 		$(firstword $(subst -, ,$*)) $(FIX_CFLAGS) $(burns-$*) -Wno-format-truncation -o $@ $<
+# Rust: no frame pointers in user code, and without unwinding there need be no tables at all
+FIX_BIN += $(addprefix $(FIX)/burns-rust-,unwind abort)
+$(FIX)/burns-rust-%: tests/fixtures/rust/burns.rs
+	$(call say,FIXTURE,$@)$(RUST_FIXTURE) --crate-name burns -C panic=$* -C force-frame-pointers=no
 burns-gcc-O0 = -O0
 burns-gcc-O3 = -O3
 burns-gcc-static-pie = -static-pie

@@ -21,6 +21,7 @@ struct namer {
 	char root[64];
 	struct arena *arena;
 	VEC(struct named) known; /* by frame */
+	const char *main_crate;	 /* NULL: not known yet */
 	struct row_symbol *rows; /* of the executable's planned functions, by symbol */
 	size_t row_cnt;
 };
@@ -163,17 +164,13 @@ static bool is_std(const char *crate)
 	return false;
 }
 
-/* The crates that are traced; without any, the one that the executable is called after. */
+/* The crates that are traced, and that of the program's main. */
 static bool is_own_crate(const struct namer *n, const char *crate)
 {
-	const char *exe = base_name(n->target->exe);
-
 	for (size_t i = 0; i < n->plan->fn_cnt; i++)
 		if (!strcmp(n->plan->fns[i].crate, crate))
 			return true;
-	for (; *exe && *crate && (*exe == *crate || (*exe == '-' && *crate == '_')); exe++)
-		crate++;
-	return !*crate && (!*exe || *exe == ' ');
+	return n->main_crate && !strcmp(n->main_crate, crate);
 }
 
 static enum frame_kind kind_of(const struct namer *n, const struct code_file *f,
@@ -253,6 +250,7 @@ static int learn_object(struct namer *n, const uint64_t *frames, size_t cnt)
 	const struct code_file *f = file_of(n, RT_FRAME_OBJECT(frames[0]));
 	struct name *names = calloc(cnt, sizeof(*names));
 	uint64_t *vaddrs = calloc(cnt, sizeof(*vaddrs));
+	const char *main_crate = "";
 	char *reason = NULL;
 	int err = names && vaddrs ? 0 : -ENOMEM;
 
@@ -268,8 +266,10 @@ static int learn_object(struct namer *n, const uint64_t *frames, size_t cnt)
 			.cnt = cnt,
 		};
 
-		if (names__find_isolated(&req, n->arena, names, &reason))
+		if (names__find_isolated(&req, n->arena, names, &main_crate, &reason))
 			log_warn("collect: no names of '%s': %s", f->path, reason ? reason : "?");
+		if (is_exe(n, f))
+			n->main_crate = main_crate;
 	}
 	for (size_t i = 0; i < cnt && !err; i++) {
 		struct named *slot = vec__push(&n->known);

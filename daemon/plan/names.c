@@ -111,6 +111,32 @@ static void name_all(const struct image *img, const struct names_request *req, s
 	}
 }
 
+/* The crate of the program itself: that of a Rust function CRATE::main. */
+static void put_main_crate(const struct image *img, struct strbuf *out)
+{
+	size_t cnt;
+	const struct symbol *syms = image__symbols(img, &cnt);
+
+	for (size_t i = 0; i < cnt; i++) {
+		const char *symbol = image__str(img, syms[i].name), *end;
+		struct name_parts parts;
+		char *name;
+
+		if (syms[i].type < SYMBOL_FUNC || !strstr(symbol, "4main"))
+			continue;
+		name__split(symbol, &parts);
+		name = parts.lang == NAME_RUST ? name__demangle(symbol, &parts) : NULL;
+		end = name ? strstr(name, "::") : NULL;
+		if (end && !strcmp(end, "::main")) {
+			strbuf__add(out, name, (size_t)(end - name));
+			free(name);
+			break;
+		}
+		free(name);
+	}
+	strbuf__addc(out, '\0');
+}
+
 static int find(void *arg, struct strbuf *reply, char **reason)
 {
 	const struct finding *f = arg;
@@ -128,6 +154,7 @@ static int find(void *arg, struct strbuf *reply, char **reason)
 		image__add_debug(img, c->fd, c->linked ? &f->debug->link_crc : NULL, &why);
 		free(why);
 	}
+	put_main_crate(img, reply);
 	name_all(img, f->req, reply);
 	image__free(img);
 	return 0;
@@ -204,10 +231,14 @@ static uint8_t get_byte(struct reader *r)
 	return (uint8_t)*r->at++;
 }
 
-static int unpack(const struct strbuf *reply, struct arena *arena, struct name *out, size_t cnt)
+static int unpack(const struct strbuf *reply, struct arena *arena, struct name *out, size_t cnt,
+		  const char **main_crate)
 {
 	struct reader r = { .at = reply->s, .end = reply->s + reply->len };
 
+	*main_crate = arena__strdup(arena, get_str(&r));
+	if (!*main_crate)
+		return -ENOMEM;
 	for (size_t i = 0; i < cnt && !r.bad; i++) {
 		struct name n = {};
 
@@ -230,7 +261,7 @@ static int unpack(const struct strbuf *reply, struct arena *arena, struct name *
 }
 
 int names__find_isolated(const struct names_request *req, struct arena *arena, struct name *out,
-			 char **reason)
+			 const char **main_crate, char **reason)
 {
 	struct strbuf reply = STRBUF_INIT;
 	struct debug_candidates debug = {};
@@ -242,7 +273,7 @@ int names__find_isolated(const struct names_request *req, struct arena *arena, s
 	if (!err)
 		err = jail__run(find, &f, WHAT, &reply, reason);
 	if (!err)
-		err = unpack(&reply, arena, out, req->cnt);
+		err = unpack(&reply, arena, out, req->cnt, main_crate);
 	if (err)
 		memset(out, 0, req->cnt * sizeof(*out));
 	strbuf__free(&reply);

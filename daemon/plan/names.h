@@ -31,10 +31,11 @@ struct names_request {
 };
 
 /*
- * Fills in out[cnt]; the strings lie in the arena. 0, or -errno with one line in *reason
+ * Fills in out[cnt]; the strings lie in the arena. main_crate: of the file's own main, "" when it has
+ * none, in the arena too. 0, or -errno with one line in *reason
  * (malloc'd): then no name is set.
  */
 int names__find_isolated(const struct names_request *req, struct arena *arena, struct name *out,
-			 char **reason);
+			 const char **main_crate, char **reason);
 
 #endif

@@ -60,6 +60,10 @@ class Profile:
                 named += s[self.weight] * ("+0x" not in name)
         return named / max(all_frames, 1)
 
+    def has_libc_names(self):
+        """Whether the C library's debug file is there: its own functions have no names else."""
+        return any(f["name"] == "start_thread" for f in self.frames)
+
     def without_kernel(self):
         """How often each chain of user frames is there, whole ones only."""
         counts = collections.Counter()
