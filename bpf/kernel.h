@@ -54,7 +54,15 @@ struct vm_area_struct {
 	unsigned long vm_end;
 };
 
+/* A call whose return address a return probe has replaced; the newest first. */
+struct return_instance {
+	unsigned long stack; /* where the return address is */
+	unsigned long orig_ret_vaddr;
+	struct return_instance *next;
+};
+
 struct uprobe_task {
+	struct return_instance *return_instances;
 	unsigned long vaddr;	 /* of the instruction that is single-stepped */
 	unsigned long xol_vaddr; /* where its copy is */
 };

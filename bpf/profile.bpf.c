@@ -21,7 +21,6 @@ char LICENSE[] SEC("license") = "Dual BSD/GPL";
 enum { USE_CPU, USE_OFF_CPU, USES };
 
 #define TASK_DEAD 0x80 /* include/linux/sched.h */
-#define XOL_SLOT_BYTES 128
 #define INT3 0xcc
 
 const volatile rt_u64 off_cpu_min_ns;
@@ -50,19 +49,6 @@ struct {
 static __always_inline bool is_target(const struct task_struct *t)
 {
 	return t->tgid == (int)target_tgid && running;
-}
-
-/* A copied instruction that is single-stepped for a probe stands for the original. */
-static __always_inline void leave_probe_slot(struct unwind *u, const struct task_struct *t)
-{
-	const struct uprobe_task *ut = t->utask;
-	rt_u64 off;
-
-	if (!ut)
-		return;
-	off = u->pc - ut->xol_vaddr;
-	if (ut->xol_vaddr && off < XOL_SLOT_BYTES)
-		u->pc = ut->vaddr + off;
 }
 
 /*
@@ -122,8 +108,7 @@ int cpu_sample(struct bpf_perf_event_data *ctx)
 	} else {
 		begin_in_kernel(u, (struct pt_regs *)bpf_task_pt_regs(t));
 	}
-	leave_probe_slot(u, t);
-	unwind_user(u);
+	unwind_user(u, t);
 	place = keep_stack(u, RT_STACK_CPU);
 	unwind_end(u);
 	if (place)
@@ -150,8 +135,7 @@ static __always_inline void begin_wait(struct task_struct *t, rt_u64 now)
 	if (!u)
 		return;
 	begin_in_kernel(u, (struct pt_regs *)bpf_task_pt_regs(t));
-	leave_probe_slot(u, t);
-	unwind_user(u);
+	unwind_user(u, t);
 	b->place = keep_stack(u, RT_STACK_OFF_CPU);
 	unwind_end(u);
 }

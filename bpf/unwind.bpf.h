@@ -22,6 +22,7 @@
 
 #include "kernel.h"
 
+#include <bpf/bpf_core_read.h>
 #include <bpf/bpf_helpers.h>
 
 #include "roletrace/unwind.h"
@@ -34,6 +35,8 @@
 
 #define BLOCK_WORDS 8u /* read at once below a CFA: rbp is among the first registers pushed */
 #define MAX_FP_FRAME_BYTES (1u << 20)
+#define XOL_SLOT_BYTES 128
+#define MAX_REPLACED 64 /* return addresses: as deep as the kernel goes */
 
 /* key: bank * RT_UNWIND_MAX_MAPS + i. Written by the daemon (the bank not in use), read here. */
 struct {
@@ -115,6 +118,8 @@ struct unwind {
 	rt_u64 block[BLOCK_WORDS];
 	rt_u64 context[17];	  /* a signal's registers as the kernel laid them out */
 	struct rt_unwind_map map; /* where the last frame was */
+	rt_u64 trampoline;	  /* what return probes put in place of a return address; 0: none */
+	rt_u64 replaced;	  /* struct return_instance of the innermost that is still ahead */
 	rt_u32 known;		  /* registers, a bit each */
 	rt_u32 depth, start;	  /* frames are [start, depth) of frame[] */
 	rt_u32 end;		  /* enum rt_unwind_end */
@@ -322,6 +327,41 @@ __noinline int follow_frame_pointer(struct unwind *u)
 	return 1;
 }
 
+struct replaced_walk {
+	struct unwind *u;
+	rt_u64 slot;
+	rt_u32 found;
+};
+
+static long next_replaced(rt_u64 n, struct replaced_walk *w)
+{
+	struct return_instance *ri = (struct return_instance *)w->u->replaced;
+	unsigned long stack = 0, pc = 0;
+
+	if (!ri || bpf_core_read(&stack, sizeof(stack), &ri->stack) || stack > w->slot)
+		return 1;
+	if (stack == w->slot && !bpf_core_read(&pc, sizeof(pc), &ri->orig_ret_vaddr)) {
+		w->u->pc = pc;
+		w->found = 1;
+		return 1;
+	}
+	return bpf_core_read(&w->u->replaced, sizeof(w->u->replaced), &ri->next) ? 1 : 0;
+}
+
+/*
+ * The return address at slot is a return probe's: u->pc becomes what was there. Whoever's probe it
+ * is: the kernel keeps what it replaced, and the calls there go up the stack as we do. 0: unknown.
+ */
+__noinline int find_replaced(struct unwind *u, rt_u64 slot)
+{
+	struct replaced_walk w = { .u = u, .slot = slot };
+
+	if (!u)
+		return 0;
+	bpf_loop(MAX_REPLACED, next_replaced, &w, 0);
+	return w.found;
+}
+
 /* A word of the block that was read below the CFA, or one of its own. */
 __noinline int read_saved(struct unwind *u, rt_u64 cfa, rt_s32 offset, rt_u64 *out)
 {
@@ -373,6 +413,8 @@ static __always_inline long apply(struct unwind *u, const struct rt_unwind_rule 
 	u->reg[DWARF_RSP] = cfa;
 	u->known = known;
 	u->caller = 1;
+	if (u->trampoline && u->pc == u->trampoline)
+		find_replaced(u, cfa - 8);
 	return u->pc ? 0 : finish(u, RT_END_ZERO);
 }
 
@@ -474,9 +516,29 @@ static __always_inline void unwind_end(struct unwind *u)
 	(void)__sync_lock_test_and_set(&u->busy, 0);
 }
 
-/* Fills in the frames of the current thread from the registers set in u. */
-static __always_inline void unwind_user(struct unwind *u)
+/* A copied instruction that is single-stepped for a probe stands for the original. */
+static __always_inline void leave_probe_slot(struct unwind *u, const struct uprobe_task *ut)
 {
+	rt_u64 off = u->pc - ut->xol_vaddr;
+
+	if (ut->xol_vaddr && off < XOL_SLOT_BYTES)
+		u->pc = ut->vaddr + off;
+}
+
+/* Fills in the frames of t, the current thread, from the registers set in u. */
+static __always_inline void unwind_user(struct unwind *u, struct task_struct *t)
+{
+	struct uprobe_task *ut = t->utask;
+	struct mm_struct *mm = t->mm;
+	struct xol_area *area = mm ? mm->uprobes_state.xol_area : NULL;
+
+	u->trampoline = area ? area->vaddr : 0;
+	u->replaced = ut ? (rt_u64)ut->return_instances : 0;
+	if (ut)
+		leave_probe_slot(u, ut);
+	/* in the trampoline: back from a call, and on the way to where it came from */
+	if (u->trampoline && u->pc - u->trampoline < 2)
+		u->caller = find_replaced(u, u->reg[DWARF_RSP] - 8);
 	u->map.start = u->map.end = 0;
 	bpf_loop(RT_UNWIND_FRAMES + 1, unwind_one, &u, 0);
 }

@@ -211,10 +211,9 @@ def test_profile_agrees_with_gdb_anywhere():
     found_all(theirs, ours, at_least=100)
 
 
-def test_profile_of_functions():
-    """Samples of the functions that are probed too; a recursive one has each sample once."""
+def functions(*args):
     f = Fixture("burns")
-    t = Trace(f, "--cpu-profile=997", functions=("leaf_*", "recursion", "work"))
+    t = Trace(f, "--cpu-profile=997", *args, functions=("leaf_*", "recursion", "work"))
     f.say("go")
     truth = json.loads(f.line())["cpu_ns"]
     snapshot = t.stop()
@@ -231,6 +230,19 @@ def test_profile_of_functions():
     check(abs(share - truth["leaf_recursion"] / total) < 0.03, f"recursion: {cpu} of {count}")
     check(cpu["self_samples"] < 0.02 * count, f"recursion burns nothing itself: {cpu}")
     check(snapshot.row("work")["cpu"]["samples"] > 0.95 * count, "all is in work")
+    for leaf, path in PATHS.items():
+        got = profile.share(*path)
+        check(abs(got - truth[leaf] / total) < 0.03, f"{path}: {got:.3f} of {truth}")
+
+
+def test_profile_of_functions():
+    """Samples of the functions that are probed too; a recursive one has each sample once."""
+    functions()
+
+
+def test_profile_through_return_probes():
+    """They replace return addresses: 21 in a row in the recursion."""
+    functions("--exit", "uretprobe")
 
 
 def test_profile_library_at_another_address():
