@@ -56,7 +56,7 @@ $(FIX)/libburn2.so: tests/fixtures/libs/burn.c
 
 # the same from other compilers and with other options: unwinding has to work in all
 BURNS_OF := $(addprefix $(FIX)/burns-of/,gcc-O0 gcc-O3 gcc-static-pie gcc-static gcc-frame-pointers \
-	gcc-no-pie clang-O2 clang-O0)
+	gcc-no-pie gcc-debug clang-O2 clang-O0)
 FIX_BIN += $(BURNS_OF) $(FIX)/reloads
 $(FIX)/burns-of/%: tests/fixtures/c/burns.c tests/fixtures/c/fixture.h $(FIX)/libburn.so
 	$(call say,FIXTURE,$@)mkdir -p $(@D) && \
@@ -71,6 +71,7 @@ burns-gcc-static-pie = -static-pie
 burns-gcc-static = -static
 burns-gcc-frame-pointers = -fno-omit-frame-pointer
 burns-gcc-no-pie = -no-pie
+burns-gcc-debug = -g
 burns-clang-O2 = -O2
 burns-clang-O0 = -O0
 

@@ -193,6 +193,25 @@ static char *say_place(struct namer *n, const char *module, uint64_t at)
 	return arena__strdup(n->arena, text);
 }
 
+static int describe_inlined(struct namer *n, const struct code_file *f, const struct name *name,
+			    struct named *out)
+{
+	struct snapshot_frame *frames;
+
+	if (!name->inlined_cnt)
+		return 0;
+	out->inlined = frames = arena__alloc(n->arena, name->inlined_cnt * sizeof(*frames));
+	if (!frames)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < name->inlined_cnt; i++)
+		frames[i] = (struct snapshot_frame){ .name = name->inlined[i].name,
+						     .module = out->f.module,
+						     .kind = kind_of(n, f, &name->inlined[i]),
+						     .inlined = true };
+	out->inlined_cnt = name->inlined_cnt;
+	return 0;
+}
+
 static int describe(struct namer *n, const struct name *name, struct named *out)
 {
 	const struct code_file *f = file_of(n, RT_FRAME_OBJECT(out->frame));
@@ -222,7 +241,9 @@ static int describe(struct namer *n, const struct name *name, struct named *out)
 		out->f.line = fn->line;
 		out->f.kind = FRAME_OWN;
 	}
-	return module && out->f.name ? 0 : -ENOMEM;
+	if (!module || !out->f.name)
+		return -ENOMEM;
+	return describe_inlined(n, f, name, out);
 }
 
 static int describe_kernel(struct namer *n, struct named *out)
@@ -264,6 +285,7 @@ static int learn_object(struct namer *n, const uint64_t *frames, size_t cnt)
 			.debug_file = is_exe(n, f) ? n->debug_file : NULL,
 			.vaddrs = vaddrs,
 			.cnt = cnt,
+			.inlined = is_exe(n, f),
 		};
 
 		if (names__find_isolated(&req, n->arena, names, &main_crate, &reason))

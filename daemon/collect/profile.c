@@ -21,11 +21,12 @@ struct profile_reader {
 	uint64_t next_learn_ns;
 };
 
-/* Stacks of one snapshot; frames are in `refs` from the root on. */
+/* A stack of one snapshot. */
 struct read_stack {
 	enum rt_stack_kind kind;
 	enum rt_unwind_end end;
-	uint32_t first, depth;
+	uint32_t first, depth;	     /* in frames */
+	uint32_t first_ref, ref_cnt; /* in refs: inlined functions are frames there */
 	uint64_t cnt, total_ns;
 };
 
@@ -145,30 +146,41 @@ static int learn(struct profile_reader *r, const struct reading *rd, bool final)
 	return err;
 }
 
-static uint32_t ref_of(const struct profile_reader *r, struct reading *rd, uint64_t frame)
+static int push_ref(struct reading *rd, const struct snapshot_frame *frame)
+{
+	uint32_t *slot = vec__push(&rd->refs);
+
+	if (!slot)
+		return -ENOMEM;
+	*slot = profiles__frame(rd->out, frame);
+	return *slot == UINT32_MAX ? -ENOMEM : 0;
+}
+
+/* A frame, and the functions that are inlined in it. */
+static int name_frame(const struct profile_reader *r, struct reading *rd, uint64_t frame)
 {
 	static const struct snapshot_frame unnamed = { .name = "[not named yet]" };
 	const struct named *n = namer__get(r->namer, frame);
+	int err = push_ref(rd, n ? &n->f : &unnamed);
 
-	return profiles__frame(rd->out, n ? &n->f : &unnamed);
+	for (uint32_t i = 0; n && i < n->inlined_cnt && !err; i++)
+		err = push_ref(rd, &n->inlined[i]);
+	return err;
 }
 
 static int name_stacks(const struct profile_reader *r, struct reading *rd)
 {
-	for (size_t i = 0; i < rd->stacks.cnt; i++) {
-		const struct read_stack *s = &rd->stacks.data[i];
+	int err = 0;
 
-		for (uint32_t f = s->depth; f--;) {
-			uint32_t *slot = vec__push(&rd->refs);
+	for (size_t i = 0; i < rd->stacks.cnt && !err; i++) {
+		struct read_stack *s = &rd->stacks.data[i];
 
-			if (!slot)
-				return -ENOMEM;
-			*slot = ref_of(r, rd, rd->frames.data[s->first + f]);
-			if (*slot == UINT32_MAX)
-				return -ENOMEM;
-		}
+		s->first_ref = (uint32_t)rd->refs.cnt;
+		for (uint32_t f = s->depth; f-- && !err;)
+			err = name_frame(r, rd, rd->frames.data[s->first + f]);
+		s->ref_cnt = (uint32_t)rd->refs.cnt - s->first_ref;
 	}
-	return 0;
+	return err;
 }
 
 /* ---- functions ---- */
@@ -218,10 +230,10 @@ static int compare(const void *a, const void *b, void *arg)
 		return x->kind < y->kind ? -1 : 1;
 	if (x->end != y->end)
 		return x->end < y->end ? -1 : 1;
-	if (x->depth != y->depth)
-		return x->depth < y->depth ? -1 : 1;
-	for (uint32_t i = 0; i < x->depth; i++) {
-		uint32_t p = rd->refs.data[x->first + i], q = rd->refs.data[y->first + i];
+	if (x->ref_cnt != y->ref_cnt)
+		return x->ref_cnt < y->ref_cnt ? -1 : 1;
+	for (uint32_t i = 0; i < x->ref_cnt; i++) {
+		uint32_t p = rd->refs.data[x->first_ref + i], q = rd->refs.data[y->first_ref + i];
 
 		if (p != q)
 			return p < q ? -1 : 1;
@@ -238,8 +250,8 @@ static int emit(struct reading *rd, const struct read_stack *s, uint64_t cnt, ui
 		.truncated = s->end < RT_END_CNT ? end_names[s->end] : "unknown",
 	};
 
-	return rd->out->of[kind] ? profiles__stack(rd->out, kind, rd->refs.data + s->first,
-						   s->depth, &figures)
+	return rd->out->of[kind] ? profiles__stack(rd->out, kind, rd->refs.data + s->first_ref,
+						   s->ref_cnt, &figures)
 				 : 0;
 }
 

@@ -12,9 +12,12 @@
 #include "symbols/debugfile.h"
 #include "symbols/demangle.h"
 #include "symbols/image.h"
+#include "symbols/inlines.h"
 
 #define WHAT "reading the names of functions"
 #define DELETED " (deleted)"
+/* A comfort: it must not make anybody wait. */
+#define INLINES_LIMIT_NS (2 * 1000000000ull)
 #define MAX_STEPS_BACK 64 /* labels inside a function */
 
 struct finding {
@@ -72,9 +75,9 @@ static void put_str(struct strbuf *out, const char *s)
 	strbuf__add(out, s, strlen(s) + 1);
 }
 
-static void put_name(struct strbuf *out, const struct image *img, const struct symbol *sym)
+static void put_name(struct strbuf *out, const char *symbol)
 {
-	const char *symbol = image__str(img, sym->name), *crate = "";
+	const char *crate = "";
 	struct name_parts parts;
 	size_t len = 0;
 	char *name;
@@ -91,8 +94,37 @@ static void put_name(struct strbuf *out, const struct image *img, const struct s
 	free(name);
 }
 
-static void name_all(const struct image *img, const struct names_request *req, struct strbuf *out)
+/* By the addresses' order in the request; NULL: nothing is known of inlined functions. */
+static const struct inlines_of **find_inlined(const struct names_request *req, int dwarf_fd,
+					      struct inlines_of **all)
 {
+	const struct inlines_of **by_id = NULL;
+
+	*all = dwarf_fd >= 0 && req->inlined ? calloc(req->cnt, sizeof(**all)) : NULL;
+	if (!*all)
+		return NULL;
+	for (size_t i = 0; i < req->cnt; i++)
+		(*all)[i] = (struct inlines_of){ .vaddr = req->vaddrs[i], .id = (uint32_t)i };
+	inlines__find(dwarf_fd, *all, req->cnt, INLINES_LIMIT_NS);
+	by_id = calloc(req->cnt, sizeof(*by_id));
+	for (size_t i = 0; by_id && i < req->cnt; i++)
+		by_id[(*all)[i].id] = &(*all)[i];
+	return by_id;
+}
+
+static void put_inlined(struct strbuf *out, const struct inlines_of *of)
+{
+	strbuf__addc(out, of ? (char)of->cnt : 0);
+	for (uint32_t i = 0; of && i < of->cnt; i++)
+		put_name(out, of->symbols[i]);
+}
+
+static void name_all(const struct image *img, const struct names_request *req, int dwarf_fd,
+		     struct strbuf *out)
+{
+	struct inlines_of *all;
+	const struct inlines_of **inlined = find_inlined(req, dwarf_fd, &all);
+
 	for (size_t i = 0; i < req->cnt; i++) {
 		struct cfi_fde fde = {};
 		const struct symbol *sym;
@@ -107,8 +139,12 @@ static void name_all(const struct image *img, const struct names_request *req, s
 		strbuf__add(out, &start, sizeof(start));
 		strbuf__addc(out, sym ? 1 : 0);
 		if (sym)
-			put_name(out, img, sym);
+			put_name(out, image__str(img, sym->name));
+		put_inlined(out, inlined ? inlined[i] : NULL);
 	}
+	free(inlined);
+	if (all)
+		inlines__free(all, req->cnt);
 }
 
 /* The crate of the program itself: that of a Rust function CRATE::main. */
@@ -141,21 +177,23 @@ static int find(void *arg, struct strbuf *reply, char **reason)
 {
 	const struct finding *f = arg;
 	struct image *img;
-	int err = image__open(f->req->fd, &img, reason);
+	int err = image__open(f->req->fd, &img, reason), dwarf_fd = -1;
 
 	if (err)
 		return err;
-	for (size_t i = 0; f->debug && i < f->debug->cnt && image__source(img) != SYMBOLS_OWN &&
-			   image__source(img) != SYMBOLS_SEPARATE;
-	     i++) {
+	if (image__has_dwarf(img))
+		dwarf_fd = f->req->fd;
+	for (size_t i = 0, used = 0; i < f->debug->cnt && !used; i++) {
 		const struct debug_candidate *c = &f->debug->data[i];
 		char *why = NULL;
 
-		image__add_debug(img, c->fd, c->linked ? &f->debug->link_crc : NULL, &why);
+		used = !image__add_debug(img, c->fd, c->linked ? &f->debug->link_crc : NULL, &why);
+		if (used && dwarf_fd < 0)
+			dwarf_fd = c->fd;
 		free(why);
 	}
 	put_main_crate(img, reply);
-	name_all(img, f->req, reply);
+	name_all(img, f->req, dwarf_fd, reply);
 	image__free(img);
 	return 0;
 }
@@ -197,7 +235,7 @@ static int find_debug(const struct names_request *req, struct debug_candidates *
 	if (len > tail && !strcmp(req->path + len - tail, DELETED))
 		len -= tail;
 	path = strndup(req->path, len);
-	if (!wish.has_symbols && path && *path == '/')
+	if ((!wish.has_symbols || (req->inlined && !wish.has_dwarf)) && path && *path == '/')
 		err = debugfile__find(&wish, req->root ? req->root : "/", path, out);
 	free(path);
 	if (!err && req->debug_file)
@@ -231,6 +269,30 @@ static uint8_t get_byte(struct reader *r)
 	return (uint8_t)*r->at++;
 }
 
+/* False: no memory. */
+static bool get_name(struct reader *r, struct arena *arena, struct name *out)
+{
+	out->symbol = arena__strdup(arena, get_str(r));
+	out->name = arena__strdup(arena, get_str(r));
+	out->rust = get_byte(r);
+	out->crate = arena__strdup(arena, get_str(r));
+	return out->symbol && out->name && out->crate;
+}
+
+static bool get_inlined(struct reader *r, struct arena *arena, struct name *out)
+{
+	struct name *list;
+
+	out->inlined_cnt = get_byte(r);
+	if (!out->inlined_cnt)
+		return true;
+	out->inlined = list = arena__alloc(arena, out->inlined_cnt * sizeof(*list));
+	for (uint32_t i = 0; list && i < out->inlined_cnt && !r->bad; i++)
+		if (!get_name(r, arena, &list[i]))
+			return false;
+	return list;
+}
+
 static int unpack(const struct strbuf *reply, struct arena *arena, struct name *out, size_t cnt,
 		  const char **main_crate)
 {
@@ -247,14 +309,10 @@ static int unpack(const struct strbuf *reply, struct arena *arena, struct name *
 		memcpy(&n.start, r.at, sizeof(n.start));
 		r.at += sizeof(n.start);
 		n.crate = "";
-		if (get_byte(&r)) {
-			n.symbol = arena__strdup(arena, get_str(&r));
-			n.name = arena__strdup(arena, get_str(&r));
-			n.rust = get_byte(&r);
-			n.crate = arena__strdup(arena, get_str(&r));
-			if (!n.symbol || !n.name || !n.crate)
-				return -ENOMEM;
-		}
+		if (get_byte(&r) && !get_name(&r, arena, &n))
+			return -ENOMEM;
+		if (!get_inlined(&r, arena, &n))
+			return -ENOMEM;
 		out[i] = n;
 	}
 	return r.bad || r.at != r.end ? -EPROTO : 0;

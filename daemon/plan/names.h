@@ -18,7 +18,9 @@ struct name {
 	const char *symbol; /* as in the file; NULL: none */
 	const char *crate;  /* "" when it is no Rust function */
 	bool rust;
-	uint64_t start; /* of the function, as linked; 0: not known */
+	uint64_t start;		    /* of the function, as linked; 0: not known */
+	const struct name *inlined; /* what is inlined there, the outermost first */
+	uint32_t inlined_cnt;
 };
 
 struct names_request {
@@ -28,12 +30,13 @@ struct names_request {
 	const char *debug_file; /* the user's, or NULL */
 	const uint64_t *vaddrs; /* as linked */
 	size_t cnt;
+	bool inlined; /* look for inlined functions too, where debug information has them */
 };
 
 /*
- * Fills in out[cnt]; the strings lie in the arena. main_crate: of the file's own main, "" when it has
- * none, in the arena too. 0, or -errno with one line in *reason
- * (malloc'd): then no name is set.
+ * Fills in out[cnt]; the strings lie in the arena. main_crate: of the file's own main, "" when it
+ * has none, in the arena too. 0, or -errno with one line in *reason (malloc'd): then no name is
+ * set.
  */
 int names__find_isolated(const struct names_request *req, struct arena *arena, struct name *out,
 			 const char **main_crate, char **reason);

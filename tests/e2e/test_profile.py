@@ -4,10 +4,12 @@ build, nothing wrong when the tables are too small. B3, P11, T7, L12."""
 
 import json
 import os
+import shutil
 import time
 
+import elftool
 from checks import check, close, equal
-from harness import FIXTURES, Fixture, Trace
+from harness import FIXTURES, Fixture, Trace, scratch
 from profiles import STOP_ANYWHERE, Profile, found_all, gdb_stacks
 
 CPU = ("--no-functions", "--cpu-profile=997")
@@ -71,6 +73,28 @@ def test_profile_builds():
 
 
 test_profile_builds.seconds = 300
+
+
+def test_profile_inlined():
+    """With debug information inlined functions are frames too, and said to be inlined."""
+    exe = os.path.join(FIXTURES, "burns-of/gcc-debug")
+    profile = burn(exe, paths={"host_of_inlined": ("work", "host_of_inlined", "inlined", "spin")})
+    marked = {f["name"] for f in profile.frames if f.get("inlined")}
+    check({"inlined", "spin"} <= marked, f"inlined: {marked}")
+    check(not marked & {"work", "host_of_inlined", "leaf_plain"}, f"not inlined: {marked}")
+
+
+def test_profile_stripped():
+    """Names come from the debug file beside it; without one stacks are whole all the same."""
+    folder = scratch()
+    stripped, debug = elftool.split(os.path.join(FIXTURES, "burns-of/gcc-debug"), folder)
+    shutil.copy(os.path.join(FIXTURES, "libburn.so"), folder)
+    burn(stripped)
+    os.unlink(debug)
+    profile = burn(stripped, paths={})
+    check(profile.whole() > 0.99, f"whole: {profile.doc['truncated']}")
+    own = {f["name"] for f in profile.frames if f["module"] == os.path.basename(stripped)}
+    check(own and all(n.startswith("[") and "+0x" in n for n in own), f"names: {own}")
 
 
 def rust(panic):
