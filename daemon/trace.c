@@ -246,6 +246,7 @@ static void on_tick(struct run *r)
 	look_for_late(r, now);
 	if (!draw_now && !write_now)
 		return;
+	collector__set_light(r->collector, !write_now);
 	err = collector__snapshot(r->collector, &s);
 	if (err) {
 		log_warn("collect: failed to read the counters: %s", strerror(-err));

@@ -22,6 +22,7 @@ struct collector {
 	struct object *obj;
 	struct settler *settler;
 	struct profile_reader *profile_reader; /* NULL: no profiles */
+	bool light;
 	struct collector_opts opts;
 	uint64_t start_unix_ns, start_mono_ns, end_unix_ns, end_mono_ns; /* end 0: running */
 	enum snapshot_end end;
@@ -478,6 +479,11 @@ static void drop_refused(const struct collector *c, struct snapshot *s)
 	free(to);
 }
 
+void collector__set_light(struct collector *c, bool light)
+{
+	c->light = light;
+}
+
 int collector__snapshot(struct collector *c, struct snapshot **out)
 {
 	struct snapshot *s = calloc(1, sizeof(*s));
@@ -493,7 +499,7 @@ int collector__snapshot(struct collector *c, struct snapshot **out)
 	/* edges first: a call is booked before its edge, so none shows more than its callee */
 	err = err ?: fill_edges(c, s);
 	err = err ?: fill_fns(c, s);
-	if (c->profile_reader)
+	if (c->profile_reader && (!c->light || c->end_mono_ns))
 		err = err
 			      ?: profile_reader__fill(c->profile_reader, s,
 						      c->end_mono_ns ?: clock__mono_ns(),

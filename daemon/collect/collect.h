@@ -33,6 +33,8 @@ void collector__stop(struct collector *c);
 /* The target has ended. */
 void collector__target_ended(struct collector *c);
 
+/* Snapshots without profiles from now on, until it has stopped: for who draws several a second. */
+void collector__set_light(struct collector *c, bool light);
 /* 0 or -errno. The caller frees with snapshot__free. */
 int collector__snapshot(struct collector *c, struct snapshot **out);
 

@@ -266,8 +266,7 @@ static const char *copy_array(const char *from, size_t cnt, size_t bytes, void *
 	return from + cnt * bytes;
 }
 
-/* The sender has seen a hostile file: nothing of it may lead out of bounds. */
-static bool is_sound(const struct unwind_table *t)
+bool unwind_table__is_sound(const struct unwind_table *t)
 {
 	uint64_t rows = 0;
 
@@ -299,7 +298,7 @@ static int unpack(const struct strbuf *reply, struct unwind_table *out)
 	at = copy_array(at, t.page_cnt, sizeof(*t.pages), &t.pages);
 	at = copy_array(at, t.row_cnt, sizeof(*t.rows), &t.rows);
 	copy_array(at, t.rule_cnt, sizeof(*t.rules), &t.rules);
-	if (!t.pages || !t.rows || !t.rules || !is_sound(&t)) {
+	if (!t.pages || !t.rows || !t.rules || !unwind_table__is_sound(&t)) {
 		unwind_table__free(&t);
 		return -EPROTO;
 	}

@@ -7,6 +7,7 @@
 #ifndef PLAN_UNWIND_H
 #define PLAN_UNWIND_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -35,6 +36,8 @@ int unwind__compile(const struct image *img, struct unwind_table *out);
  */
 int unwind__compile_isolated(int fd, struct unwind_table *out, char **reason);
 
+/* Whether nothing of it leads out of bounds. */
+bool unwind_table__is_sound(const struct unwind_table *t);
 void unwind_table__free(struct unwind_table *t);
 
 #endif
