@@ -142,6 +142,7 @@ def test_profile_own_thread_only():
 
 def test_profile_off_cpu():
     f = Fixture("burns")
+    f.run_undisturbed()  # a thread that wakes up and finds no CPU free is off CPU for longer
     t = Trace(f, "--no-functions", "--off-cpu", functions=())
     begin = time.monotonic()
     f.say("go")
