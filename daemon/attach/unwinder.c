@@ -16,9 +16,9 @@
 #include "target/process.h"
 
 /* For what is mapped later, at least. */
-#define SPARE_ROWS (512u << 10)
-#define SPARE_PAGES 4096u
-#define SPARE_RULES 8192u
+#define SPARE_ROWS (1u << 20)
+#define SPARE_PAGES 8192u
+#define SPARE_RULES 32768u
 #define MAX_ROWS (16u << 20) /* 64 MB */
 
 #define LOOK_INTERVAL_NS NS_PER_SEC
