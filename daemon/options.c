@@ -11,6 +11,8 @@
 #include "base/vec.h"
 
 #define DEFAULT_BUDGET 0.02
+#define DEFAULT_HZ 49 /* no multiple of what timers do */
+#define MAX_HZ 10000
 #define MIN_INTERVAL_S 0.02
 
 enum {
@@ -36,6 +38,10 @@ enum {
 	KEY_WIDTH,
 	KEY_KIND,
 	KEY_DIFF,
+	KEY_CPU_PROFILE,
+	KEY_OFF_CPU,
+	KEY_OFF_CPU_MIN,
+	KEY_PROFILE_STACKS,
 	KEY_CNT,
 };
 
@@ -132,6 +138,12 @@ static const struct argp_option table[] = {
 	{ "budget", KEY_BUDGET, "PERCENT|off", 0,
 	  "What probes may cost, of one CPU (default 2): beyond it the dearest are taken away", 3 },
 	{ "raw", KEY_RAW, NULL, 0, "Do not take the price of inner probes off durations", 3 },
+	{ "cpu-profile", KEY_CPU_PROFILE, "HZ", OPTION_ARG_OPTIONAL,
+	  "Sample where its threads run, HZ times a second (49)", 3 },
+	{ "off-cpu", KEY_OFF_CPU, NULL, 0, "Follow where its threads wait, and how long", 3 },
+	{ "off-cpu-min", KEY_OFF_CPU_MIN, "USEC", 0,
+	  "But not waits shorter than USEC microseconds (implies --off-cpu)", 3 },
+	{ "profile-stacks", KEY_PROFILE_STACKS, "N", OPTION_HIDDEN, NULL, 3 },
 	{ "empty-programs", KEY_EMPTY_PROGRAMS, NULL, OPTION_HIDDEN, NULL, 3 },
 	{ "assume-seccomp-kills", KEY_ASSUME_SECCOMP_KILLS, NULL, OPTION_HIDDEN, NULL, 3 },
 	{ "without", KEY_WITHOUT, "FEATURE,...", OPTION_HIDDEN, NULL, 3 },
@@ -404,6 +416,23 @@ static error_t parse_one(int key, char *arg, struct argp_state *state)
 		break;
 	case KEY_RAW:
 		o->raw = true;
+		break;
+	case KEY_CPU_PROFILE:
+		o->cpu_profile_hz = DEFAULT_HZ;
+		if (arg)
+			parse_count(state, "cpu-profile", arg, 1, &o->cpu_profile_hz);
+		if (o->cpu_profile_hz > MAX_HZ)
+			argp_error(state, "--cpu-profile needs at most %d: '%s'", MAX_HZ, arg);
+		break;
+	case KEY_OFF_CPU:
+		o->off_cpu = true;
+		break;
+	case KEY_OFF_CPU_MIN:
+		o->off_cpu = true;
+		parse_count(state, "off-cpu-min", arg, 0, &o->off_cpu_min_us);
+		break;
+	case KEY_PROFILE_STACKS:
+		parse_count(state, "profile-stacks", arg, 1, &o->profile_stacks);
 		break;
 	case KEY_NAME:
 		o->name = arg;

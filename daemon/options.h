@@ -60,8 +60,12 @@ struct options {
 	enum option_exit exit;
 	double budget; /* share of one CPU; < 0: off */
 	enum option_sort sort;
-	unsigned int limit; /* rows per table; 0: all */
-	unsigned int width; /* columns; 0: the terminal's */
+	unsigned int limit;	     /* rows per table; 0: all */
+	unsigned int width;	     /* columns; 0: the terminal's */
+	unsigned int cpu_profile_hz; /* 0: no CPU profile */
+	bool off_cpu;
+	unsigned int off_cpu_min_us;
+	unsigned int profile_stacks; /* 0: the default */
 	bool no_functions, no_threads, raw, verbose;
 	double stall_s;		   /* what hangs that long is told; 0: the default */
 	const char *without;	   /* kernel features to take for missing (tests), or NULL */

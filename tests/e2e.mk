@@ -41,6 +41,40 @@ $(FIX)/libversions.so: tests/fixtures/libs/versions.c tests/fixtures/libs/versio
 $(FIX)/uses_versions: tests/fixtures/libs/uses_versions.c tests/fixtures/c/fixture.h $(FIX)/libversions.so
 	$(call say,FIXTURE,$@)$(CC) $(FIX_CFLAGS) -o $@ $< $(FIX)/libversions.so -Wl,-rpath,'$$ORIGIN'
 
+# a program that loads a library only when told to
+# (symbols bound at once: the lazy binder's frames hang on rbx, which nobody follows)
+$(FIX)/burns: FIX_CFLAGS += -Wl,-z,now
+$(FIX)/burns: $(FIX)/libburn.so
+$(FIX)/libburn.so: tests/fixtures/libs/burn.c
+	$(call say,FIXTURE,$@)mkdir -p $(@D) && $(CC) -O2 -fomit-frame-pointer -shared -fPIC -o $@ $<
+
+# the same functions by other names, at other places in the file
+$(FIX)/reloads: $(FIX)/libburn.so $(FIX)/libburn2.so
+$(FIX)/libburn2.so: tests/fixtures/libs/burn.c
+	$(call say,FIXTURE,$@)mkdir -p $(@D) && $(CC) -O1 -fomit-frame-pointer -shared -fPIC -o $@ $< \
+		-Dentry_library=entry_second -Dleaf_library=leaf_second -falign-functions=512
+
+# the same from other compilers and with other options: unwinding has to work in all
+BURNS_OF := $(addprefix $(FIX)/burns-of/,gcc-O0 gcc-O3 gcc-static-pie gcc-static gcc-frame-pointers \
+	gcc-no-pie gcc-debug clang-O2 clang-O0)
+FIX_BIN += $(BURNS_OF) $(FIX)/reloads
+$(FIX)/burns-of/%: tests/fixtures/c/burns.c tests/fixtures/c/fixture.h $(FIX)/libburn.so
+	$(call say,FIXTURE,$@)mkdir -p $(@D) && \
+		$(firstword $(subst -, ,$*)) $(FIX_CFLAGS) $(burns-$*) -Wno-format-truncation -o $@ $<
+# Rust: no frame pointers in user code, and without unwinding there need be no tables at all
+FIX_BIN += $(addprefix $(FIX)/burns-rust-,unwind abort)
+$(FIX)/burns-rust-%: tests/fixtures/rust/burns.rs
+	$(call say,FIXTURE,$@)$(RUST_FIXTURE) --crate-name burns -C panic=$* -C force-frame-pointers=no
+burns-gcc-O0 = -O0
+burns-gcc-O3 = -O3
+burns-gcc-static-pie = -static-pie
+burns-gcc-static = -static
+burns-gcc-frame-pointers = -fno-omit-frame-pointer
+burns-gcc-no-pie = -no-pie
+burns-gcc-debug = -g
+burns-clang-O2 = -O2
+burns-clang-O0 = -O0
+
 # L12: a program and what it maps later
 FIX_BIN += $(FIX)/opens_plugin $(FIX)/libplugin.so
 $(FIX)/libplugin.so: tests/fixtures/libs/plugin.c

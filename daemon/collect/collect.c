@@ -11,6 +11,7 @@
 
 #include "attach/governor.h"
 #include "base/clock.h"
+#include "collect/profile.h"
 #include "collect/settle.h"
 #include "collect/sampled.h"
 #include "collect/threadwatch.h"
@@ -22,7 +23,9 @@ struct collector {
 	struct tracer *tracer;
 	struct object *obj;
 	struct settler *settler;
-	struct threadwatch *watch; /* NULL: threads are not watched */
+	struct threadwatch *watch;	       /* NULL: threads are not watched */
+	struct profile_reader *profile_reader; /* NULL: no profiles */
+	bool light;
 	struct collector_opts opts;
 	uint64_t start_unix_ns, start_mono_ns, end_unix_ns, end_mono_ns; /* end 0: running */
 	enum snapshot_end end;
@@ -61,6 +64,14 @@ struct collector *collector__new(const struct plan *plan, const struct target *t
 		errno = err;
 		return NULL;
 	}
+	if (opts->profiler) {
+		c->profile_reader =
+			profile_reader__new(plan, target, opts->profiler, opts->debug_file);
+		if (!c->profile_reader) {
+			collector__free(c);
+			return NULL;
+		}
+	}
 	return c;
 }
 
@@ -70,6 +81,7 @@ void collector__free(struct collector *c)
 		return;
 	threadwatch__free(c->watch);
 	settler__free(c->settler);
+	profile_reader__free(c->profile_reader);
 	free(c);
 }
 
@@ -80,6 +92,8 @@ void collector__start(struct collector *c)
 	tracer__start(c->tracer);
 	if (c->watch)
 		threadwatch__start(c->watch, c->start_mono_ns);
+	if (c->opts.profiler)
+		profiler__start(c->opts.profiler);
 }
 
 void collector__stop(struct collector *c)
@@ -93,6 +107,8 @@ void collector__stop(struct collector *c)
 	c->end_mono_ns = clock__mono_ns();
 	if (c->watch)
 		threadwatch__stop(c->watch, c->end_mono_ns);
+	if (c->opts.profiler)
+		profiler__stop(c->opts.profiler);
 	tracer__stop(c->tracer);
 }
 
@@ -512,6 +528,11 @@ static void drop_refused(const struct collector *c, struct snapshot *s)
 	free(to);
 }
 
+void collector__set_light(struct collector *c, bool light)
+{
+	c->light = light;
+}
+
 int collector__snapshot(struct collector *c, struct snapshot **out)
 {
 	struct snapshot *s = calloc(1, sizeof(*s));
@@ -529,6 +550,11 @@ int collector__snapshot(struct collector *c, struct snapshot **out)
 	err = err ?: fill_fns(c, s);
 	if (c->watch)
 		err = err ?: threadwatch__fill(c->watch, s);
+	if (c->profile_reader && (!c->light || c->end_mono_ns))
+		err = err
+			      ?: profile_reader__fill(c->profile_reader, s,
+						      c->end_mono_ns ?: clock__mono_ns(),
+						      c->end_mono_ns != 0);
 	err = err ?: fill_lost(c, s);
 	err = err ?: fill_skipped(c, s);
 	err = err ?: fill_shed(c, s);

@@ -13,7 +13,11 @@
 
 struct collector;
 
+struct profiler;
+
 struct collector_opts {
+	struct profiler *profiler; /* NULL: no profiles. Borrowed */
+	const char *debug_file;	   /* the user's, or NULL */
 	const char *version, *kernel, *exit_mode;
 	double budget;		 /* < 0: off */
 	struct threads *threads; /* NULL: not watched */
@@ -39,6 +43,8 @@ void collector__target_ended(struct collector *c);
  */
 const struct snapshot_stall *collector__stalls(struct collector *c, uint64_t now_ns, size_t *cnt);
 
+/* Snapshots without profiles from now on, until it has stopped: for who draws several a second. */
+void collector__set_light(struct collector *c, bool light);
 /* 0 or -errno. The caller frees with snapshot__free. */
 int collector__snapshot(struct collector *c, struct snapshot **out);
 

@@ -235,6 +235,13 @@ static void function(struct jsonw *w, const struct snapshot *s, const struct sna
 	put_uint_if(w, "corrected_ns", timed, fn->corrected_ns);
 	put_uint_if(w, "clamped", timed, fn->clamped);
 	put_uint_if(w, "histogram_lost", timed, fn->hist_lost);
+	if (s->profiles && s->profiles->of[PROFILE_CPU]) {
+		jsonw__key(w, "cpu");
+		jsonw__open(w, '{');
+		put_uint(w, "samples", fn->cpu_samples);
+		put_uint(w, "self_samples", fn->cpu_self_samples);
+		jsonw__close(w, '}');
+	}
 	jsonw__close(w, '}');
 }
 

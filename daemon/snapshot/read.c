@@ -254,6 +254,12 @@ static void read_sampled(struct reader *r, json_t *fn_o, struct snapshot_fn *fn)
 	read_histogram(r, get_object(r, o, "histogram"), &s->hist);
 }
 
+static void read_cpu(struct reader *r, json_t *o, struct snapshot_fn *fn)
+{
+	fn->cpu_samples = get_uint(r, o, "samples");
+	fn->cpu_self_samples = get_uint(r, o, "self_samples");
+}
+
 static void read_functions(struct reader *r, json_t *doc)
 {
 	json_t *list = enter(r, doc, "functions", get_array);
@@ -271,6 +277,8 @@ static void read_functions(struct reader *r, json_t *doc)
 		read_sampled(r, o, fn);
 		if (snapshot__timed(fn))
 			read_figures(r, o, fn);
+		if (!is_null(o, "cpu"))
+			read_cpu(r, get_object(r, o, "cpu"), fn);
 	}
 }
 

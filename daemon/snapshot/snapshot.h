@@ -61,6 +61,8 @@ struct snapshot_fn {
 	uint64_t corrected_ns, clamped, floor_ns, price_ns; /* floor, price: of one call */
 	uint64_t hist_lost;
 	uint64_t cost_ns; /* what its probes took from the target in all */
+	/* Of the CPU profile, when there is one: with it anywhere on the stack, and innermost. */
+	uint64_t cpu_samples, cpu_self_samples;
 	struct snapshot_hist hist;
 	struct snapshot_sampled *sampled; /* owned; NULL: exact all the time */
 };

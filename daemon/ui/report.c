@@ -13,6 +13,7 @@
 #include "base/utf8.h"
 #include "snapshot/snapshot.h"
 #include "ui/marks.h"
+#include "ui/hot.h"
 #include "ui/stalls.h"
 #include "ui/table.h"
 #include "ui/text.h"
@@ -21,6 +22,7 @@
 #define EDGES_SHOWN 5
 #define SKIPPED_SHOWN 3
 #define SHED_SHOWN 10u
+#define HOT_ROWS 10
 
 struct report {
 	const struct snapshot *s;
@@ -427,11 +429,12 @@ static void compose(struct report *r)
 	stalls(r);
 	if (r->order_cnt)
 		measured(r);
-	else
+	else if (r->s->fn_cnt || !r->s->profiles)
 		nothing(r);
 	threads__report(r->s, r->width, r->opts->limit, r->colour, &r->text);
 	if (r->s->thread_cnt)
 		gap(r);
+	hot__print(r->s, r->width, r->opts->limit ? r->opts->limit : HOT_ROWS, &r->text);
 	lost(r);
 	shed(r);
 	never_called(r);

@@ -13,6 +13,7 @@ typedef unsigned short rt_u16;
 typedef unsigned int rt_u32;
 typedef unsigned long long rt_u64;
 typedef int rt_s32;
+typedef long long rt_s64;
 #else
 #include <stdint.h>
 typedef uint8_t rt_u8;
@@ -20,6 +21,7 @@ typedef uint16_t rt_u16;
 typedef uint32_t rt_u32;
 typedef uint64_t rt_u64;
 typedef int32_t rt_s32;
+typedef int64_t rt_s64;
 #endif
 
 /* Frames a thread's shadow stack holds. Calls nested deeper are counted, not timed (untimed). */

@@ -93,6 +93,7 @@ _roletrace() {
 		report,* | flame,*) _roletrace_files "$cur" ;;
 		,-*)
 			_roletrace_words "$list $output --name --follow --no-threads --stall --duration --interval --budget --raw
+				--cpu-profile --off-cpu --off-cpu-min
 				--help --usage --version" "$cur"
 			;;
 		,*) _roletrace_words 'list check report flame' "$cur" ;;
