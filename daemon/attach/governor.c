@@ -31,6 +31,7 @@
 #define RAISE_TO 0.45 /* after steps up */
 #define FAR_ABOVE 5.0 /* of the budget: one look is enough */
 
+#define NOTHING 0.01	/* of the budget: what is not called any more comes back anyway */
 #define LITTLE 0.05	/* of the budget: steps up even near the limit */
 #define KNEES 2.0	/* slowed by so much */
 #define LOGGED_STEPS 8u /* at one time */
@@ -227,7 +228,11 @@ static void shed(struct governor *g, double lasting, uint64_t now_ns)
 /* Whether that much more lasting cost is well within the budget. */
 static bool fits(const struct governor *g, double more)
 {
-	return g->lasting + more <= (more <= LITTLE * g->budget ? KEEP : RAISE_TO) * g->budget;
+	double limit = more <= NOTHING * g->budget  ? SHED_AT
+		       : more <= LITTLE * g->budget ? KEEP
+						    : RAISE_TO;
+
+	return g->lasting + more <= limit * g->budget;
 }
 
 /* Where a function that has been calm may go. */
@@ -312,7 +317,7 @@ static void look(struct governor *g, uint64_t now_ns)
 		g->over = 0;
 	else if (++g->over >= 2 || spent > FAR_ABOVE * g->budget)
 		return shed(g, spent, now_ns);
-	if (g->not_exact && g->lasting < KEEP * g->budget)
+	if (g->not_exact && g->lasting < SHED_AT * g->budget)
 		lift(g, now_ns);
 }
 
