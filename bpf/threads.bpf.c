@@ -76,7 +76,8 @@ static __always_inline void switched_out(struct task_struct *t, bool preempt, rt
 	if (!r)
 		return;
 	begin(r);
-	r->stolen_ns += now - r->since_ns - (t->se.sum_exec_runtime - r->exec_ns);
+	if (r->state == RT_STATE_RUNNING)
+		r->stolen_ns += now - r->since_ns - (t->se.sum_exec_runtime - r->exec_ns);
 	r->exec_ns = t->se.sum_exec_runtime;
 	settle_to(r, now);
 	r->user_ns = t->utime;

@@ -88,6 +88,8 @@ static int fn_delta(const struct snapshot_fn *now, const struct snapshot_fn *pre
 		    struct snapshot_fn *out)
 {
 	*out = *now;
+	out->sampled = snapshot_sampled__state(now->sampled);
+	out->cost_ns = grown(now->cost_ns, prev->cost_ns);
 	out->observed_ns = grown(now->observed_ns, prev->observed_ns);
 	out->calls = grown(now->calls, prev->calls);
 	out->returned = grown(now->returned, prev->returned);
@@ -100,7 +102,7 @@ static int fn_delta(const struct snapshot_fn *now, const struct snapshot_fn *pre
 	out->corrected_ns = grown(now->corrected_ns, prev->corrected_ns);
 	out->clamped = grown(now->clamped, prev->clamped);
 	out->hist_lost = grown(now->hist_lost, prev->hist_lost);
-	if (hist__delta(&now->hist, &prev->hist, &out->hist))
+	if (hist__delta(&now->hist, &prev->hist, &out->hist) || !out->sampled != !now->sampled)
 		return -ENOMEM;
 	extremes_delta(now, prev, out);
 	return 0;
