@@ -20,7 +20,7 @@ VERSION := 0.1.0$(shell git rev-parse --short HEAD 2>/dev/null | sed 's/^/+/')
 CFLAGS += -std=gnu17 -Wall -Wextra -Wmissing-field-initializers -Wstrict-prototypes -Wno-unused-parameter
 CFLAGS += $(if $(DEBUG),-O0,-O2) -g $(if $(CI),-Werror)
 CFLAGS += -D_GNU_SOURCE -DVERSION='"$(VERSION)"' -DPROFILE_DIR='"$(PREFIX)/share/roletrace/profiles"'
-CFLAGS += -Iinclude -Idaemon -I$(O)/bpf -I$(O)/gen
+CFLAGS += -Iinclude -Idaemon -I$(O)/bpf -I$(O)/gen -I$(O)/proto
 ifneq ($(SAN),)
 CFLAGS += -fsanitize=address,undefined -fno-omit-frame-pointer
 LDFLAGS += -fsanitize=address,undefined
@@ -30,19 +30,30 @@ BPF_CFLAGS = -O2 -g -Wall -Werror -target bpf -mcpu=v3 -D__TARGET_ARCH_x86 -Iinc
 # Statically what production hosts lack; zlib, libelf's compressors and libc are there everywhere.
 LIBS_BPF = -l:libbpf.a
 LIBS_SYM = -l:libdw.a -l:libelf.a -l:libbz2.a -l:liblzma.a -l:libiberty.a -lZydis
-LIBS = $(LIBS_BPF) $(LIBS_SYM) -l:libjansson.a -lz -lpthread -lm
+LIBS = $(LIBS_BPF) $(LIBS_SYM) -l:libjansson.a -l:libprotobuf-c.a -lz -lpthread -lm
 
 BPF_SRC := $(wildcard bpf/*.bpf.c)
 SKELS := $(BPF_SRC:bpf/%.bpf.c=$(O)/bpf/%.skel.h)
 # main.c apart: the unit tests link all the rest.
 SRC := $(wildcard daemon/*.c daemon/*/*.c)
-OBJ := $(SRC:%.c=$(O)/%.o)
+OBJ := $(SRC:%.c=$(O)/%.o) $(O)/proto/pprof.pb-c.o
 LIB_OBJ := $(filter-out $(O)/daemon/main.o,$(OBJ))
 
 all: $(O)/roletrace
 
 $(O)/roletrace: $(OBJ)
 	$(call say,LINK,$@)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS)
+
+$(O)/proto/%.pb-c.c $(O)/proto/%.pb-c.h: proto/%.proto
+	$(call say,PROTO,$<)mkdir -p $(@D) && protoc-c --proto_path=proto --c_out=$(@D) $<
+
+$(O)/proto/%.o: $(O)/proto/%.c
+	$(call say,CC,$<)$(CC) $(filter-out -W%,$(CFLAGS)) -MMD -MP -c -o $@ $<
+
+# the page of the flamegraphs is part of the program
+FLAME_PAGE := $(wildcard daemon/export/flame/*)
+$(O)/daemon/export/flame_page.o: $(FLAME_PAGE)
+$(O)/daemon/export/pprof.o: $(O)/proto/pprof.pb-c.h
 
 $(O)/daemon/%.o: daemon/%.c | $(SKELS) $(O)/gen/syscalls.h
 	$(call say,CC,$<)mkdir -p $(@D) && $(CC) $(CFLAGS) -MMD -MP -c -o $@ $<

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # make bench: ratios against the floor and the peers, as Markdown tables on standard output.
-# BENCH="per-call ready daemon idle" for some parts only; PEERS=DIR for peers made by bench/peers.sh DIR.
+# BENCH="per-call exits budget ready daemon idle" for some parts only; PEERS=DIR for peers made by bench/peers.sh DIR.
 # make bench-roles: what tracing adds to the translator under load.
 
 $(O)/bench/target: bench/target.c
 	$(call say,CC,$<)mkdir -p $(@D) && $(CC) -O2 -Wall -Wextra -o $@ $<
 
-bench: $(O)/roletrace $(O)/bench/target
+bench: $(O)/roletrace $(O)/bench/target $(O)/tests/fixtures/rates
 	$(Q)PEERS='$(PEERS)' python3 bench/run.py $(O) $(BENCH)
 
 # the real roles (cached by make check-roles)

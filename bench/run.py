@@ -2,13 +2,14 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Benchmarks as ratios in one run, printed as a Markdown table.
 
-usage: run.py BUILD_DIR [per-call|ready|daemon|idle]...
+usage: run.py BUILD_DIR [per-call|exits|budget|ready|daemon|idle]...
 
 Peers and subjects that are missing (bpftrace, a 46 MB role, a 170,000-symbol binary) are said and
 left out. Floor = empty programs on the same sites, by roletrace's own loader, in the same run.
 """
 import ctypes
 import glob
+import json
 import os
 import re
 import resource
@@ -257,7 +258,119 @@ def idle():
             " ".join(f"{r:.2f}" for r in ratios)]])
 
 
-PARTS = {"per-call": per_call, "ready": ready, "daemon": daemon, "idle": idle}
+def exits():
+    """Each kind of exit on each kind of function; and how many functions of real programs have which."""
+    kinds = [("uretprobe", "uretprobe"), ("auto", "auto"), ("sites", "sites")]
+    rows = []
+    with Target() as t:
+        for fn in ("bench_push", "bench_mov", "bench_nop", "bench_edge"):
+            for kind, mode in kinds:
+                floor, full = [], []
+                for _ in range(3):
+                    floor.append(time_traced(t, ours(mode, "--empty-programs"), fn))
+                    full.append(time_traced(t, ours(mode), fn))
+                a, b = statistics.median(floor), statistics.median(full)
+                rows.append([fn, kind, f"{a:.0f}", f"{b:.0f}", f"{b - a:.0f}"])
+    table("One traced call by kind of exit, ns (medians of 3 attachments)",
+          ["function", "--exit", "floor", "roletrace", "above floor"], rows)
+    rows = []
+    for path in sorted(glob.glob(os.path.expanduser("~/.cache/roletrace/roles/bin/*"))) + [big_binary()]:
+        if path:
+            rows.append(shares(path))
+    if rows:
+        table("Functions of programs by what their probes cost (a single-stepped one: some µs more)",
+              ["binary", "functions", "entry fast", "exits fast", "some exits fast", "exits single-stepped"],
+              rows)
+
+
+def shares(path):
+    out = subprocess.run([ROLETRACE, "list", "--exe", path], capture_output=True, text=True).stdout
+    found = re.findall(r"^(?:fn|async) +\d+ +(\w+) +\d+ +(\S+) ", out, re.M)
+    n = max(len(found), 1)
+
+    def part(column, word):
+        return f"{100 * sum(f[column] == word for f in found) / n:.0f} %"
+
+    return [os.path.basename(path), len(found), part(0, "fast"), part(1, "fast"), part(1, "both"),
+            part(1, "step")]
+
+
+class Loop:
+    """Fixture rates: threads that call traced_hot so often."""
+
+    def __init__(self, threads, spin):
+        self.p = subprocess.Popen([os.path.join(BUILD, "tests", "fixtures", "rates"), str(threads),
+                                   str(spin)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.p.stdout.readline()
+        self.say("go")
+
+    def say(self, word):
+        self.p.stdin.write(word + "\n")
+        self.p.stdin.flush()
+
+    def ask(self, word):
+        self.say(word)
+        return json.loads(self.p.stdout.readline())
+
+    def speed(self, seconds):
+        """Work per second of CPU time, calls per second, probes' (system) time in CPUs."""
+        a, s0 = self.ask("stat"), self.system_s()
+        time.sleep(seconds)
+        b, s1 = self.ask("stat"), self.system_s()
+        calls, s = b["calls"] - a["calls"], (b["now_ns"] - a["now_ns"]) / 1e9
+        work = calls + b["work"] - a["work"]
+        return work / max(b["cpu_ns"] - a["cpu_ns"], 1) * 1e9, calls / s, (s1 - s0) / s
+
+    def system_s(self):
+        with open(f"/proc/{self.p.pid}/stat") as f:
+            return int(f.read().rpartition(")")[2].split()[12]) / os.sysconf("SC_CLK_TCK")
+
+    def end(self):
+        truth = self.ask("quiesce")["truth"]
+        self.p.stdin.close()
+        self.p.wait()
+        return truth
+
+
+def spins_per_ns():
+    loop = Loop(1, 10_000_000)
+    per_s = loop.speed(1)[0]
+    loop.end()
+    return per_s / 1e9
+
+
+def watched(threads, spin, d):
+    loop, file = Loop(threads, spin), f"{d}/out.json"
+    time.sleep(0.2)
+    before = loop.speed(2)
+    tr = Tracer([ROLETRACE, "--pid", str(loop.p.pid), "-f", "traced_hot", "-o", f"json:{file}"], "attached to")
+    time.sleep(1)
+    after = loop.speed(3)
+    tr.stop()
+    again = loop.speed(1)
+    loop.end()
+    with open(file) as f:
+        row = next(r for r in json.load(f)["functions"] if r["name"] == "traced_hot")
+    how = row["sampled"] or {"mode": "exact", "count": "exact"}
+    bare = (before[0] + again[0]) / 2
+    return [f"{before[1]:.3g}", f"{after[0] / bare:.3f}", f"{100 * (after[2] - before[2]):.1f} %",
+            how["mode"], how["count"]]
+
+
+def budget():
+    per_ns, cpus = spins_per_ns(), os.cpu_count()
+    rows = []
+    with tempfile.TemporaryDirectory() as d:
+        for rate in (1, 10_000, 1_000_000, 100_000_000):
+            for threads in (1, 2, 8):
+                spin = int(per_ns * 1e9 * min(threads, cpus) / rate)
+                rows.append([f"{rate:,}", threads, *watched(threads, spin, d)])
+    table("Loops under the default budget (2 % of one CPU), from one second after the attach on",
+          ["calls/s wanted", "threads", "untraced", "speed kept", "probes take, of a CPU", "mode at the end",
+           "count"], rows)
+
+
+PARTS = {"per-call": per_call, "exits": exits, "budget": budget, "ready": ready, "daemon": daemon, "idle": idle}
 
 
 def main():

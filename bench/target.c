@@ -24,6 +24,8 @@
 FUNCTION(bench_push, "push %rbp; mov %rsp, %rbp; pop %rbp; ret");
 FUNCTION(bench_mov, "mov %edi, %eax; mov %eax, %ecx; ret");
 FUNCTION(bench_nop, "nop; mov %edi, %eax; ret");
+/* a jump over the epilogue's alternative: a cheap place behind the last call */
+FUNCTION(bench_edge, "push %rbp; test %edi, %edi; je 1f; xor %eax, %eax; 1: pop %rbp; ret");
 FUNCTION(bench_lone, "nop; mov %edi, %eax; ret"); /* never traced */
 
 /* each with an emulated first instruction and one ret */
@@ -91,6 +93,7 @@ int main(void)
 	} fns[] = { { "bench_push", bench_push },
 		    { "bench_mov", bench_mov },
 		    { "bench_nop", bench_nop },
+		    { "bench_edge", bench_edge },
 		    { "bench_lone", bench_lone } };
 	char word[32];
 	cpu_set_t one;

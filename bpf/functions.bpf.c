@@ -13,10 +13,32 @@
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
-static __always_inline bool is_ours(const struct task_struct *t, rt_u64 cookie)
+static __always_inline bool is_target(const struct task_struct *t)
 {
-	return gate && t->tgid == (int)target_tgid &&
-	       batch_gen[RT_COOKIE_BATCH(cookie)] == RT_COOKIE_GEN(cookie);
+	return gate && t->tgid == (int)target_tgid;
+}
+
+/* The state of the function if this event counts, else 0 (with no live link there is no state). */
+static __always_inline rt_u32 entry_state(const struct task_struct *t, rt_u64 cookie)
+{
+	struct rt_fn_conf *conf = is_target(t) ? conf_of(RT_COOKIE_FN(cookie)) : 0;
+	rt_u32 state = conf ? *(volatile rt_u32 *)&conf->state : 0;
+	rt_u32 live = RT_CONF_ENTRY_GEN(state), mark = state & RT_CONF_MARK_ENTRY;
+
+	if (live == RT_COOKIE_GEN(cookie) && !mark)
+		return state;
+	return mark && hand_over(cookie, live, 0) ? state : 0;
+}
+
+static __always_inline rt_u32 exit_state(const struct task_struct *t, rt_u64 cookie)
+{
+	struct rt_fn_conf *conf = is_target(t) ? conf_of(RT_COOKIE_FN(cookie)) : 0;
+	rt_u32 state = conf ? *(volatile rt_u32 *)&conf->state : 0;
+	rt_u32 live = RT_CONF_EXIT_GEN(state), mark = state & RT_CONF_MARK_EXIT;
+
+	if (live == RT_COOKIE_GEN(cookie) && !mark)
+		return state;
+	return mark && hand_over(cookie, live, 1) ? state : 0;
 }
 
 /* Whether a conditional jump with this condition (the low 4 bits of its opcode) is taken. */
@@ -60,25 +82,31 @@ int site(struct pt_regs *ctx)
 {
 	struct task_struct *t = bpf_get_current_task_btf();
 	rt_u64 cookie = bpf_get_attach_cookie(ctx), now;
-	rt_u32 kind = RT_COOKIE_KIND(cookie), fn = RT_COOKIE_FN(cookie);
+	rt_u32 kind = RT_COOKIE_KIND(cookie), fn = RT_COOKIE_FN(cookie), state;
 
 	if (kind == RT_SITE_ENTRY) {
-		if (is_ours(t, cookie))
+		state = entry_state(t, cookie);
+		if (state)
 			shadow_enter(t, fn, ctx->sp + RT_COOKIE_SP_BYTES(cookie),
-				     RT_COOKIE_CLASS(cookie), false);
+				     RT_COOKIE_CLASS(cookie), state, false);
 		return 0;
 	}
 	now = bpf_ktime_get_ns();
-	if (!is_ours(t, cookie))
+	if (kind == RT_SITE_CATCH) {
+		if (is_target(t) && RT_COOKIE_GEN(cookie) == catch_gen)
+			shadow_catch(t, ctx->sp + RT_COOKIE_SP_BYTES(cookie),
+				     RT_COOKIE_CLASS(cookie));
 		return 0;
-	if (kind == RT_SITE_CATCH)
-		shadow_catch(t, ctx->sp + RT_COOKIE_SP_BYTES(cookie), RT_COOKIE_CLASS(cookie));
-	else if ((kind == RT_SITE_JCC || kind == RT_SITE_EDGE_JCC) &&
-		 !cond_holds(RT_COOKIE_COND(cookie), ctx->flags))
-		book_miss(fn);
+	}
+	state = exit_state(t, cookie);
+	if (!state)
+		return 0;
+	if ((kind == RT_SITE_JCC || kind == RT_SITE_EDGE_JCC) &&
+	    !cond_holds(RT_COOKIE_COND(cookie), ctx->flags))
+		book_miss(fn, RT_COOKIE_CLASS(cookie));
 	else
 		shadow_leave(t, fn, ctx->sp + RT_COOKIE_SP_BYTES(cookie), now, kind,
-			     RT_COOKIE_CLASS(cookie));
+			     RT_COOKIE_CLASS(cookie), state);
 	return 0;
 }
 
@@ -89,8 +117,11 @@ int uret_entry(struct pt_regs *ctx)
 	struct task_struct *t = bpf_get_current_task_btf();
 	rt_u64 cookie = bpf_get_attach_cookie(ctx);
 
-	if (is_ours(t, cookie))
-		shadow_enter(t, RT_COOKIE_FN(cookie), ctx->sp, RT_COOKIE_CLASS(cookie), true);
+	rt_u32 state = entry_state(t, cookie);
+
+	if (state)
+		shadow_enter(t, RT_COOKIE_FN(cookie), ctx->sp, RT_COOKIE_CLASS(cookie), state,
+			     true);
 	return 0;
 }
 
@@ -100,8 +131,10 @@ int uret_exit(struct pt_regs *ctx)
 	rt_u64 now = bpf_ktime_get_ns(), cookie = bpf_get_attach_cookie(ctx);
 	struct task_struct *t = bpf_get_current_task_btf();
 
-	if (is_ours(t, cookie))
-		shadow_leave(t, RT_COOKIE_FN(cookie), ctx->sp - 8, now, RT_SITE_URET, 0);
+	rt_u32 state = exit_state(t, cookie);
+
+	if (state)
+		shadow_leave(t, RT_COOKIE_FN(cookie), ctx->sp - 8, now, RT_SITE_URET, 0, state);
 	return 0;
 }
 

@@ -50,7 +50,8 @@ struct {
 	__type(value, struct rt_fn_stats);
 } fn_stats SEC(".maps");
 
-/* key: function id. value: what the daemon wants of it. Written by the breaker, read by probes. */
+/* key: function id. value: what the daemon wants of it, and rare counters. Written by links and
+ * windows, read by probes. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, BPF_F_MMAPABLE);
@@ -98,8 +99,8 @@ const volatile rt_u64 hist_bounds[16] = RT_HIST_BOUNDS;
 
 /* Written by the daemon while the programs run. */
 volatile rt_u32 target_tgid;
-volatile rt_u32 gate;			  /* 1: count */
-volatile rt_u8 batch_gen[RT_MAX_BATCHES]; /* the live generation of each batch of sites */
+volatile rt_u32 gate;	  /* 1: count */
+volatile rt_u8 catch_gen; /* the live generation of the catch sites */
 volatile struct rt_prices prices;
 
 /* Written by the programs. */

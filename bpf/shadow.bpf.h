@@ -89,21 +89,56 @@ static __always_inline void deactivate(struct rt_stack *s, rt_u32 fn)
 	s->active[fn & (RT_ACTIVE_SLOTS - 1)]--;
 }
 
+/* Exits of the function went unseen since: how this call ended is not known. */
+static __always_inline bool is_given_up(const struct rt_frame *f, rt_u32 state)
+{
+	return RT_FRAME_EPOCH(f->flags) != RT_CONF_EPOCH(state);
+}
+
+/*
+ * Links are replaced without losing or doubling an event, though both the old and the new one have
+ * a program on the breakpoint and the switch may come between the two. The kernel runs the newest
+ * first. So the new one decides, by the generation that is live when it looks, and leaves a mark
+ * when it took the event; the old one takes just those without. Says whether this program, of the
+ * cookie, is to take the event.
+ */
+__noinline int hand_over(rt_u64 cookie, rt_u32 live, rt_u32 exit)
+{
+	rt_u32 gen = RT_COOKIE_GEN(cookie), mark = RT_MARK(RT_COOKIE_FN(cookie), live, exit);
+	struct rt_stack *s;
+
+	if (gen != live && RT_GEN_NEXT(gen) != live)
+		return 0;
+	s = stack_make(bpf_get_current_task_btf());
+	if (!s) {
+		lose(RT_LOST_NO_STORAGE);
+		return gen == live;
+	}
+	if (gen == live) {
+		s->mark = mark;
+		return 1;
+	}
+	if (s->mark != mark)
+		return 1;
+	s->mark = 0;
+	return 0;
+}
+
 /* Books a frame that ended without an exit. */
 static __always_inline void book_unwound(struct rt_stack *s, const struct rt_frame *f, bool ended)
 {
 	rt_u32 fn = f->fn;
-	struct rt_fn_conf *conf = bpf_map_lookup_elem(&fn_confs, &fn);
+	struct rt_fn_conf *conf = conf_of(fn);
 	struct rt_fn_stats *st = stats_of(fn);
 
 	deactivate(s, fn);
 	if (!st || !conf)
 		return;
-	if (conf->shed) {
+	if (is_given_up(f, *(volatile rt_u32 *)&conf->state)) {
 		add(&st->untimed, 1);
 		lose(RT_LOST_SHED_IN_FLIGHT);
 	} else if (ended) {
-		add(&st->ended, 1);
+		add(&conf->ended, 1);
 	} else {
 		add(&st->unwound, 1);
 	}
@@ -285,18 +320,38 @@ static __always_inline bool is_tail_called(struct task_struct *t, rt_u64 sp)
 	return area && !bpf_probe_read_user(&slot, sizeof(slot), (void *)sp) && slot == area->vaddr;
 }
 
+/* A call that is only counted: what is left of it is the price of its probe, in its caller. */
+__noinline int enter_untimed(rt_u64 sp, rt_u32 class)
+{
+	struct task_struct *t = bpf_get_current_task_btf();
+	struct rt_stack *s = stack_of(t, t->pid);
+
+	if (!s || !s->depth)
+		return 0;
+	if (frame_at(s, s->depth - 1)->sp <= sp)
+		sweep(s, sp, 0);
+	if (s->depth)
+		frame_at(s, s->depth - 1)->cost_ns += prices.entry_ns[class & RT_FRAME_STEPPED];
+	return 0;
+}
+
 /* A call begins at stack pointer sp. uret: by return probes, which replace the return address. */
 static __always_inline void shadow_enter(struct task_struct *t, rt_u32 fn, rt_u64 sp, rt_u32 class,
-					 bool uret)
+					 rt_u32 state, bool uret)
 {
 	struct rt_fn_stats *st = stats_of(fn);
-	rt_u32 d, flags = class;
+	rt_u32 d, flags = class | RT_CONF_EPOCH(state) << 8;
 	struct rt_frame *f;
 	struct rt_stack *s;
 	rt_u16 *active;
 
 	if (!st)
 		return;
+	if (!(state & RT_CONF_TIMED)) {
+		add(&st->unsampled, 1);
+		enter_untimed(sp, class);
+		return;
+	}
 	add(&st->calls, 1);
 	s = stack_make(t);
 	if (!s) {
@@ -344,10 +399,10 @@ static __always_inline void shadow_enter(struct task_struct *t, rt_u32 fn, rt_u6
 
 /* Books a finished call: dt is its raw duration, floor what an empty function would show. */
 static __always_inline void book_returned(struct rt_stack *s, rt_u32 i, rt_u64 dt, rt_u64 floor,
-					  rt_u64 pair_cost, bool tail)
+					  rt_u64 pair_cost, rt_u32 flags)
 {
 	struct rt_frame *f = frame_at(s, i), *caller;
-	rt_u32 fn = f->fn, above = caller_of(s, i), flags = tail ? BOOK_TAIL : 0;
+	rt_u32 fn = f->fn, above = caller_of(s, i);
 	rt_u64 inside = raw ? 0 : f->cost_ns, net, inner;
 
 	if (inside > dt) {
@@ -370,32 +425,51 @@ static __always_inline void book_returned(struct rt_stack *s, rt_u32 i, rt_u64 d
 }
 
 /* A probe of fn fired and it was no event: its price counts all the same. */
-static __always_inline void book_miss(rt_u32 fn)
+static __always_inline void book_miss(rt_u32 fn, rt_u32 class)
 {
 	struct rt_fn_stats *st = stats_of(fn);
 
-	if (st)
-		add(&st->misses, 1);
+	if (!st)
+		return;
+	add(&st->misses, 1);
+	if (class & RT_FRAME_STEPPED)
+		add(&st->stepped, 1);
 }
 
-static __noinline int book_orphan(rt_u32 fn)
+/* An exit without an entry. Its price stays in whatever call is open. */
+static __noinline int book_orphan(struct rt_stack *s, rt_u32 fn, rt_u32 class, rt_u32 gaps)
 {
-	lose(RT_LOST_ORPHAN_EXITS);
-	book_miss(fn);
+	if (!gaps)
+		lose(RT_LOST_ORPHAN_EXITS);
+	book_miss(fn, class);
+	if (s && s->depth)
+		frame_at(s, s->depth - 1)->cost_ns += prices.exit_ns[class & RT_FRAME_STEPPED];
+	return 0;
+}
+
+/* The frame's exits were not watched all the time: this may be the exit of another call. */
+static __noinline int book_given_up(rt_u32 fn, rt_u32 class)
+{
+	struct rt_fn_stats *st = stats_of(fn);
+
+	lose(RT_LOST_SHED_IN_FLIGHT);
+	if (st)
+		add(&st->untimed, 1);
+	book_miss(fn, class);
 	return 0;
 }
 
 /* A call of fn ends with the stack pointer at sp. */
 static __always_inline void shadow_leave(struct task_struct *t, rt_u32 fn, rt_u64 sp, rt_u64 now,
-					 rt_u32 kind, rt_u32 class)
+					 rt_u32 kind, rt_u32 class, rt_u32 state)
 {
 	struct rt_stack *s = stack_of(t, t->pid);
+	rt_u32 d, entry, flags, gaps = state & RT_CONF_GAPS;
 	rt_u64 floor, cost;
 	struct rt_frame *f;
-	rt_u32 d, entry;
 
 	if (!s || !s->depth) {
-		book_orphan(fn);
+		book_orphan(s, fn, class, gaps);
 		return;
 	}
 	d = s->depth;
@@ -403,12 +477,12 @@ static __always_inline void shadow_leave(struct task_struct *t, rt_u32 fn, rt_u6
 	if (f->sp != sp || f->fn != fn) {
 		/* beyond the last frame there is room for: its call is counted already */
 		if (d >= RT_STACK_DEPTH && sp < f->sp) {
-			book_miss(fn);
+			book_miss(fn, class);
 			return;
 		}
 		d = find_call(s, fn, sp);
 		if (!d) {
-			book_orphan(fn);
+			book_orphan(s, fn, class, gaps);
 			return;
 		}
 		sweep(s, sp, d);
@@ -424,15 +498,19 @@ static __always_inline void shadow_leave(struct task_struct *t, rt_u32 fn, rt_u6
 		cost = prices.entry_ns[entry] + prices.exit_ns[class];
 	}
 	deactivate(s, fn);
-	if (now < f->start_ns) {
+	if (is_given_up(f, state)) {
+		book_given_up(fn, class);
+	} else if (now < f->start_ns) {
 		struct rt_fn_stats *st = stats_of(fn);
 
 		lose(RT_LOST_CLOCK);
 		if (st)
 			add(&st->untimed, 1);
 	} else {
-		book_returned(s, d - 1, now - f->start_ns, floor, cost,
-			      kind == RT_SITE_TAIL || kind == RT_SITE_JCC);
+		flags = class ? BOOK_STEPPED : 0;
+		if (kind == RT_SITE_TAIL || kind == RT_SITE_JCC)
+			flags |= BOOK_TAIL;
+		book_returned(s, d - 1, now - f->start_ns, floor, cost, flags);
 	}
 	/* frames above, on other stacks, outlive this one: close the gap */
 	if (d != s->depth)

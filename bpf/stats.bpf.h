@@ -54,8 +54,14 @@ static __always_inline rt_u32 chunk_of(struct rt_hist_dir *dir, rt_u32 c)
 	return old ? old : chunk;
 }
 
+static __always_inline struct rt_fn_conf *conf_of(rt_u32 fn)
+{
+	return bpf_map_lookup_elem(&fn_confs, &fn);
+}
+
 static __always_inline void hist_add(struct rt_fn_stats *st, rt_u32 fn, rt_u64 ns)
 {
+	struct rt_fn_conf *conf;
 	struct rt_hist_chunk *chunk;
 	struct rt_hist_dir *dir;
 	rt_u32 place, key;
@@ -78,7 +84,9 @@ static __always_inline void hist_add(struct rt_fn_stats *st, rt_u32 fn, rt_u64 n
 		}
 	}
 	lose(RT_LOST_HISTOGRAM_FULL);
-	add(&st->hist_lost, 1);
+	conf = conf_of(fn);
+	if (conf)
+		add(&conf->hist_lost, 1);
 }
 
 __noinline int edge_add(rt_u32 caller, rt_u32 callee, rt_u64 ns)
@@ -113,6 +121,7 @@ __noinline int edge_add(rt_u32 caller, rt_u32 callee, rt_u64 ns)
 #define BOOK_NESTED 1u
 #define BOOK_TAIL 2u
 #define BOOK_CLAMPED 4u
+#define BOOK_STEPPED 8u
 
 /* A call of fn returned after dt (corrected by taken_off). */
 __noinline int book_call(rt_u32 fn, rt_u64 dt, rt_u64 inner_ns, rt_u64 taken_off, rt_u32 flags)
@@ -131,6 +140,8 @@ __noinline int book_call(rt_u32 fn, rt_u64 dt, rt_u64 inner_ns, rt_u64 taken_off
 		add(&st->corrected_ns, taken_off);
 	if (flags & BOOK_CLAMPED)
 		add(&st->clamped, 1);
+	if (flags & BOOK_STEPPED)
+		add(&st->stepped, 1);
 	if (flags & BOOK_TAIL)
 		add(&st->tail_exits, 1);
 	raise_to(&st->max_ns, dt);

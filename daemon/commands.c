@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "attach/calibrate.h"
 #include "codes.h"
 #include "machine.h"
 #include "options.h"
@@ -16,8 +17,10 @@ int command__list(const struct options *opts)
 {
 	struct target target = { .pidfd = -1, .exe_fd = -1 };
 	struct plan *plan = NULL;
+	struct rt_prices prices;
 	struct machine machine;
 	char *reason = NULL;
+	bool measured;
 	int code, err;
 
 	code = machine__probe(opts, false, &machine);
@@ -32,8 +35,11 @@ int command__list(const struct options *opts)
 	} else {
 		code = planning__file(opts, &(struct attach_mode){}, &plan);
 	}
+	/* prices in ns take probes on a process of our own */
+	measured = !code && opts->pid && !features__missing(&machine.features) &&
+		   !calibrate__prices(&machine.mode, plan->exit == PLAN_EXIT_URETPROBE, &prices);
 	if (!code)
-		plan__print(plan, stdout);
+		plan__print(plan, measured ? &prices : NULL, stdout);
 	plan__free(plan);
 	return code;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "base/log.h"
 #include "commands.h"
+#include "flame.h"
 #include "options.h"
 #include "saved.h"
 #include "trace.h"
@@ -26,6 +27,9 @@ int main(int argc, char **argv)
 		break;
 	case COMMAND_REPORT:
 		code = saved__report(&opts);
+		break;
+	case COMMAND_FLAME:
+		code = flame__run(&opts);
 		break;
 	}
 	options__free(&opts);

@@ -30,6 +30,7 @@ enum {
 	KEY_EMPTY_PROGRAMS,
 	KEY_ASSUME_SECCOMP_KILLS,
 	KEY_WITHOUT,
+	KEY_REARM_ALWAYS,
 	KEY_SORT,
 	KEY_LIMIT,
 	KEY_WIDTH,
@@ -37,6 +38,8 @@ enum {
 	KEY_OFF_CPU,
 	KEY_OFF_CPU_MIN,
 	KEY_PROFILE_STACKS,
+	KEY_KIND,
+	KEY_DIFF,
 	KEY_CNT,
 };
 
@@ -63,6 +66,7 @@ static const char doc[] =
 	"  sudo roletrace check                    what this machine allows\n"
 	"  roletrace report role.json --sort p95   a saved snapshot again\n"
 	"  roletrace report role.json -o role.csv  ... in another format\n"
+	"  roletrace flame role.json -o role.html  flamegraphs; also .svg .folded .pb.gz\n"
 	"\n"
 	"A GLOB matches a whole demangled name without its hash: `*' any characters, `?' one.\n"
 	"Exit codes: 0 done, 1 failed while running, 2 usage, 3 no such process, 4 the machine "
@@ -70,7 +74,7 @@ static const char doc[] =
 
 static const char args_doc[] =
 	"--pid N... | --name COMM | --exe PATH\n-- COMMAND [ARGUMENT...]\nlist "
-	"--pid N | --exe PATH\ncheck\nreport FILE";
+	"--pid N | --exe PATH\ncheck\nreport FILE\nflame FILE -o FILE";
 
 static const struct argp_option table[] = {
 	{ "pid", 'p', "N", 0, "The process to trace; repeatable: several at once, a file each", 0 },
@@ -106,7 +110,8 @@ static const struct argp_option table[] = {
 	  2 },
 	{ "output", 'o', "[FORMAT:]FILE", 0,
 	  "Write the snapshot to FILE (repeatable; default ./roletrace-COMM-PID.json; `-' is "
-	  "standard output). FORMAT is json, csv, csv-buckets or prom; without it FILE's suffix "
+	  "standard output). FORMAT is json, csv, csv-buckets, prom, or of stacks html, svg, "
+	  "folded, pprof or speedscope; without it FILE's suffix "
 	  "tells",
 	  2 },
 	{ "sort", KEY_SORT, "total|calls|avg|p95|max|self|name", 0,
@@ -114,6 +119,9 @@ static const struct argp_option table[] = {
 	{ "limit", KEY_LIMIT, "N", 0, "At most N rows in each of the report's tables", 2 },
 	{ "width", KEY_WIDTH, "N", 0,
 	  "report: for N columns (default: the terminal's, 80 where there is none)", 2 },
+	{ "kind", KEY_KIND, "cpu|calls|off-cpu|live|alloc", 0,
+	  "flame: which stacks (default: the first of these that there are)", 2 },
+	{ "diff", KEY_DIFF, "OLD", 0, "flame: what changed since the snapshot OLD", 2 },
 	{ NULL, 0, NULL, 0, "How to measure", 3 },
 	{ "exit", KEY_EXIT, "auto|sites|uretprobe", 0,
 	  "How a function's end is seen (auto: the safest. uretprobe: a panic through it kills the "
@@ -131,6 +139,7 @@ static const struct argp_option table[] = {
 	{ "empty-programs", KEY_EMPTY_PROGRAMS, NULL, OPTION_HIDDEN, NULL, 3 },
 	{ "assume-seccomp-kills", KEY_ASSUME_SECCOMP_KILLS, NULL, OPTION_HIDDEN, NULL, 3 },
 	{ "without", KEY_WITHOUT, "FEATURE,...", OPTION_HIDDEN, NULL, 3 },
+	{ "rearm-always", KEY_REARM_ALWAYS, NULL, OPTION_HIDDEN, NULL, 3 },
 	{ "verbose", 'v', NULL, 0, "Say more", 4 },
 	{ NULL, 0, NULL, 0, NULL, 0 },
 };
@@ -243,21 +252,19 @@ static void parse_budget(struct argp_state *state, const char *arg, struct optio
 }
 
 static const char *const commands[] = {
-	[COMMAND_TRACE] = "tracing",
-	[COMMAND_LIST] = "list",
-	[COMMAND_CHECK] = "check",
-	[COMMAND_REPORT] = "report",
+	[COMMAND_TRACE] = "tracing", [COMMAND_LIST] = "list",	[COMMAND_CHECK] = "check",
+	[COMMAND_REPORT] = "report", [COMMAND_FLAME] = "flame",
 };
 
 static void parse_argument(struct argp_state *state, char *arg, struct options *o)
 {
-	if (state->arg_num == 1 && o->command == COMMAND_REPORT) {
+	if (state->arg_num == 1 && (o->command == COMMAND_REPORT || o->command == COMMAND_FLAME)) {
 		o->file = arg;
 		return;
 	}
 	if (state->arg_num != 0)
 		argp_error(state, "unexpected argument '%s'", arg);
-	for (int i = COMMAND_LIST; i <= COMMAND_REPORT; i++)
+	for (int i = COMMAND_LIST; i <= COMMAND_FLAME; i++)
 		if (!strcmp(arg, commands[i])) {
 			o->command = (enum command)i;
 			return;
@@ -273,6 +280,7 @@ static unsigned int commands_of(int key)
 		LIST = 1 << COMMAND_LIST,
 		CHECK = 1 << COMMAND_CHECK,
 		REPORT = 1 << COMMAND_REPORT,
+		FLAME = 1 << COMMAND_FLAME,
 	};
 
 	switch (key) {
@@ -290,6 +298,10 @@ static unsigned int commands_of(int key)
 	case KEY_EXIT:
 		return TRACE | LIST;
 	case 'o':
+		return TRACE | REPORT | FLAME;
+	case KEY_KIND:
+	case KEY_DIFF:
+		return FLAME;
 	case KEY_SORT:
 	case KEY_LIMIT:
 		return TRACE | REPORT;
@@ -315,6 +327,13 @@ static void check_whole(struct argp_state *state, const struct options *o)
 {
 	int ways = !!o->pid + !!o->exe + !!o->name + !!o->argv;
 
+	if (o->command == COMMAND_FLAME) {
+		if (ways)
+			argp_error(state, "flame takes no process");
+		if (!o->file || !o->outputs.cnt)
+			argp_error(state, "flame needs the FILE of a snapshot, and -o FILE");
+		return;
+	}
 	if (o->command == COMMAND_CHECK || o->command == COMMAND_REPORT) {
 		if (ways)
 			argp_error(state, "check and report take no process");
@@ -417,11 +436,20 @@ static error_t parse_one(int key, char *arg, struct argp_state *state)
 	case KEY_ASSUME_SECCOMP_KILLS:
 		o->assume_seccomp_kills = true;
 		break;
+	case KEY_REARM_ALWAYS:
+		o->rearm_always = true;
+		break;
 	case KEY_SORT:
 		parse_sort(state, arg, o);
 		break;
 	case KEY_LIMIT:
 		parse_count(state, "limit", arg, 1, &o->limit);
+		break;
+	case KEY_KIND:
+		o->kind = arg;
+		break;
+	case KEY_DIFF:
+		o->diff = arg;
 		break;
 	case KEY_WIDTH:
 		parse_count(state, "width", arg, 40, &o->width);

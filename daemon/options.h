@@ -30,7 +30,7 @@ enum option_sort {
 
 enum option_exit { OPTION_EXIT_AUTO, OPTION_EXIT_SITES, OPTION_EXIT_URETPROBE };
 
-enum command { COMMAND_TRACE, COMMAND_LIST, COMMAND_CHECK, COMMAND_REPORT };
+enum command { COMMAND_TRACE, COMMAND_LIST, COMMAND_CHECK, COMMAND_REPORT, COMMAND_FLAME };
 
 struct str_list {
 	const char **data;
@@ -49,7 +49,9 @@ struct options {
 		size_t cnt, cap;
 	} pids;		  /* all of --pid */
 	bool follow;	  /* the next one too, when it has ended */
-	const char *file; /* report: the snapshot, "-" standard input */
+	const char *file; /* report, flame: the snapshot, "-" standard input */
+	const char *diff; /* flame: the older one; NULL: no difference */
+	const char *kind; /* flame: which stacks; NULL: the first there are */
 	struct str_list outputs, crates, functions, excludes;
 	const char *profile;
 	const char *debug_file; /* NULL: looked for */
@@ -68,6 +70,7 @@ struct options {
 	const char *without;	   /* kernel features to take for missing (tests), or NULL */
 	bool assume_seccomp_kills; /* for tests: as kernels 6.11 to 6.13 do */
 	bool empty_programs;	   /* the floor of the benchmarks: probes that do nothing */
+	bool rearm_always;	   /* all links are replaced at each tick, for tests */
 };
 
 /*

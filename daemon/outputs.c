@@ -179,6 +179,36 @@ int outputs__write(struct outputs *o, const struct snapshot *s, bool last)
 	return code;
 }
 
+int outputs__check_flames(const struct outputs *o, bool diff)
+{
+	for (size_t i = 0; i < o->cnt; i++) {
+		const struct exporter *e = o->data[i].dest.exporter;
+
+		if (e->flame && !(diff && e->no_diff))
+			continue;
+		log_error("-o '%s': %s cannot hold %s", o->data[i].spec, e->name,
+			  e->flame ? "a difference (html, svg and folded can)"
+				   : "a flamegraph (html, svg, folded, pprof and speedscope can)");
+		return CODE_USAGE;
+	}
+	return CODE_OK;
+}
+
+int outputs__write_flames(struct outputs *o, const struct flame_ask *ask)
+{
+	int code = CODE_OK;
+
+	for (size_t i = 0; i < o->cnt; i++) {
+		int err = export__write_flame(&o->data[i].dest, ask);
+
+		if (!err)
+			continue;
+		log_error("cannot write '%s': %s", o->data[i].dest.path, strerror(-err));
+		code = CODE_FAILED;
+	}
+	return code;
+}
+
 void outputs__say_written(const struct outputs *o)
 {
 	for (size_t i = 0; i < o->cnt; i++)

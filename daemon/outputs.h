@@ -11,6 +11,7 @@
 
 #include "ui/report.h"
 
+struct flame_ask;
 struct options;
 struct output;
 struct snapshot;
@@ -32,6 +33,9 @@ void outputs__free(struct outputs *o);
 
 /* Writes all, but what is no file to be replaced (a pipe, say) only when this is the last time. */
 int outputs__write(struct outputs *o, const struct snapshot *s, bool last);
+/* The same for flame: that all formats are of stacks (and can show a difference), and writing. */
+int outputs__check_flames(const struct outputs *o, bool diff);
+int outputs__write_flames(struct outputs *o, const struct flame_ask *ask);
 /* One line for each file. */
 void outputs__say_written(const struct outputs *o);
 

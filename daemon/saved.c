@@ -37,31 +37,51 @@ static void limit_memory(size_t doc_bytes)
 #endif
 }
 
-static int load(const char *path, struct snapshot **out)
+static int read_text(const char *path, struct strbuf *text)
 {
-	struct strbuf text = STRBUF_INIT, reason = STRBUF_INIT;
-	int code = CODE_OK, err;
+	int err = fs__read_max(strcmp(path, "-") ? path : "/dev/stdin", MAX_FILE_BYTES, text);
 
-	err = fs__read_max(strcmp(path, "-") ? path : "/dev/stdin", MAX_FILE_BYTES, &text);
-	if (err == -EFBIG) {
+	if (err == -EFBIG)
 		log_error("'%s' is no snapshot: larger than any (%u MiB)", path,
 			  MAX_FILE_BYTES >> 20);
-		code = CODE_USAGE;
-	} else if (err) {
+	else if (err)
 		log_error("cannot read '%s': %s", path, strerror(-err));
-		code = CODE_FAILED;
-	} else {
-		limit_memory(text.len);
-		err = snapshot__read(text.s, text.len, out, &reason);
-		if (err == -EINVAL)
-			log_error("'%s' is no snapshot: %s", path, reason.s);
-		else if (err)
-			log_error("cannot read '%s': %s", path, strerror(-err));
-		if (err)
-			code = err == -EINVAL ? CODE_USAGE : CODE_FAILED;
-	}
-	strbuf__free(&text);
+	return err == -EFBIG ? CODE_USAGE : err ? CODE_FAILED : CODE_OK;
+}
+
+static int parse(const char *path, const struct strbuf *text, struct snapshot **out)
+{
+	struct strbuf reason = STRBUF_INIT;
+	int err = snapshot__read(text->s, text->len, out, &reason);
+
+	if (err == -EINVAL)
+		log_error("'%s' is no snapshot: %s", path, reason.s);
+	else if (err)
+		log_error("cannot read '%s': %s", path, strerror(-err));
 	strbuf__free(&reason);
+	return err == -EINVAL ? CODE_USAGE : err ? CODE_FAILED : CODE_OK;
+}
+
+/* Memory is limited once, by all of them: a limit that is lowered later may be below what is used.
+ */
+int saved__load(const char *const *paths, size_t cnt, struct snapshot **out)
+{
+	struct strbuf texts[SAVED_MAX];
+	size_t bytes = 0;
+	int code = CODE_OK;
+
+	for (size_t i = 0; i < cnt; i++)
+		texts[i] = (struct strbuf)STRBUF_INIT;
+	for (size_t i = 0; i < cnt && !code; i++) {
+		code = read_text(paths[i], &texts[i]);
+		bytes += texts[i].len;
+	}
+	if (!code)
+		limit_memory(bytes);
+	for (size_t i = 0; i < cnt && !code; i++)
+		code = parse(paths[i], &texts[i], &out[i]);
+	for (size_t i = 0; i < cnt; i++)
+		strbuf__free(&texts[i]);
 	return code;
 }
 
@@ -127,7 +147,7 @@ int saved__report(const struct options *opts)
 	struct snapshot *s = NULL;
 	int code = outputs__open(&outputs, opts);
 
-	code = code ?: load(opts->file, &s);
+	code = code ?: saved__load(&opts->file, 1, &s);
 	code = code ?: filter(s, opts, &ro.left_out);
 	if (!code && outputs.cnt) {
 		code = outputs__write(&outputs, s, true);

@@ -10,7 +10,6 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
-#include "attach/breaker.h"
 #include "attach/profiler.h"
 #include "attach/tracer.h"
 #include "base/clock.h"
@@ -104,6 +103,7 @@ static int attach_tracer(struct run *r, char **reason)
 		.mode = r->machine->mode,
 		.raw = r->opts->raw,
 		.empty = r->opts->empty_programs,
+		.rearm_always = r->opts->rearm_always,
 		.budget = r->opts->budget,
 		.assume_seccomp_kills = r->opts->assume_seccomp_kills,
 	};
@@ -271,7 +271,7 @@ static uint64_t seconds_or(double s, uint64_t otherwise_ns)
 
 static void start(struct run *r)
 {
-	uint64_t tick_ns = BREAKER_INTERVAL_NS, now;
+	uint64_t tick_ns = GOVERNOR_INTERVAL_NS, now;
 	struct itimerspec it = {};
 
 	r->draw_ns = seconds_or(r->opts->interval_s, DEFAULT_DRAW_NS);

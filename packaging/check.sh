@@ -76,7 +76,8 @@ suite format 60 "${make[@]}" format-check
 suite arrows 60 "${make[@]}" arrows-check
 if build all; then
 	"${make[@]}" promtool >/dev/null 2>&1 || say "no promtool: tests of the Prometheus format skip"
-	suite cli 120 "${make[@]}" cli-tests
+	"${make[@]}" speedscope >/dev/null 2>&1 || say "no speedscope: its files are held against rules of ours only"
+	suite cli 240 "${make[@]}" cli-tests
 	suite unit 240 "${make[@]}" unit-tests
 	suite oracle 180 "${make[@]}" oracle-tests
 	[ -n "${SAN:-}" ] || suite unit-san 300 "${make[@]}" unit-tests SAN=1 "O=$O/san"

@@ -1,20 +1,23 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-2-Clause
 #
-# Installs from Debian what the build needs and the machine lacks: packaging/setup.sh [build] [rust] [roles]
+# Installs from Debian what the build needs and the machine lacks: packaging/setup.sh [build] [rust] [roles] [browser]
 #   build   compilers, BPF tools, libraries, test tools (the default)
 #   rust    cargo, where there is none (the demo role and the Rust fixtures)
 #   roles   what the Stratum roles need to build; includes rust
+#   browser Chromium, in which the tests look at pages (they skip without)
 # Runs again at no cost: nothing is asked of the network when nothing is missing. Knows Debian 12 only.
 # Exit: 0 all there, 1 failed, 2 usage, 4 this machine or these rights do not allow it.
 set -u
 
 # package [minimal version]: the second list is too old in bookworm and comes from its backports.
 BUILD='clang gcc g++ libc6-dev make libelf-dev libdw-dev libbz2-dev liblzma-dev zlib1g-dev libiberty-dev
-	libzydis-dev libzycore-dev libjansson-dev clang-format libcriterion-dev python3 gdb libc6-dbg'
+	libzydis-dev libzycore-dev libjansson-dev libprotobuf-c-dev protobuf-c-compiler clang-format libcriterion-dev python3
+	gdb libc6-dbg'
 BACKPORTS='libbpf-dev=1:1.3 bpftool=7.3 linux-libc-dev=6.6'
 RUST='cargo-web rustc-web ca-certificates'
 ROLES='capnproto libcapnp-dev'
+BROWSER='chromium fonts-dejavu-core'
 RUST_MIN=1.85 # what bookworm has; older ones (its plain "cargo" is 1.63) cannot build tokio
 RUST_MIN_ROLES=1.88
 
@@ -92,7 +95,8 @@ for arg in "${@:-build}"; do
 		wants_rust=1
 		RUST_MIN=$RUST_MIN_ROLES
 		;;
-	*) die 2 "unknown argument '$arg' (build, rust, roles)" ;;
+	browser) want+=" $BROWSER" ;;
+	*) die 2 "unknown argument '$arg' (build, rust, roles, browser)" ;;
 	esac
 done
 

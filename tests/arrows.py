@@ -40,6 +40,7 @@ LIBRARIES = [
     ("libelf, libdw", r"^(libelf|gelf|nlist|dwarf)\.h$|^elfutils/", ["symbols/"]),
     ("libiberty", r"^(libiberty/)?(libiberty|demangle)\.h$", ["symbols/"]),
     ("jansson", r"^jansson\.h$", ["snapshot/read"]),
+    ("protobuf-c", r"^protobuf-c/|\.pb-c\.h$", ["export/pprof.c"]),
     ("Zydis", r"^(Zydis|Zycore)/", ["plan/insn.c"]),
 ]
 
@@ -119,6 +120,7 @@ PLANTED = [
     ("daemon/plan/planted.c", "#include <gelf.h>", "know libelf"),
     ("daemon/plan/planted.c", "# include <Zydis/Zydis.h>", "know Zydis"),
     ("daemon/export/planted.c", "#include <jansson.h>", "know jansson"),
+    ("daemon/export/planted.c", '#include "pprof.pb-c.h"', "know protobuf-c"),
     ("daemon/plan/planted.c", '#include "attach/planted.h"', "plan must not know attach"),
     ("daemon/plan/planted.c", "#include <bpf/libbpf.h>", "know libbpf"),
     ("daemon/export/planted.c", '#include "functions.skel.h"', "export must not know bpf"),

@@ -31,7 +31,7 @@
 #define ROUNDS 9
 #define CALLS_PER_ROUND 16
 #define TWIN_CALLS 2048
-#define BATCH 0 /* the generations start anew afterwards */
+#define GEN 1
 
 /* clang-format off */
 __asm__(".pushsection .text\n"
@@ -169,13 +169,13 @@ static int measure(struct object *obj, bool uretprobes, rt_u64 pair_ns[], rt_u64
 
 	for (rt_u32 f = 0; f < OBJECT_CALIBRATION_FNS && !err; f++, cnt++) {
 		err = hands__own_offset(fns[f].entry, &offsets[cnt]);
-		cookies[cnt] = RT_COOKIE(obj->fn_cnt + f, RT_SITE_ENTRY, 0, fns[f].entry_insn,
-					 BATCH, 1, 0);
+		cookies[cnt] =
+			RT_COOKIE(obj->fn_cnt + f, RT_SITE_ENTRY, 0, fns[f].entry_insn, GEN, 0);
+		obj->confs[obj->fn_cnt + f].state = RT_CONF(GEN, GEN, 0) | RT_CONF_TIMED;
 	}
 	for (rt_u32 f = 0; f < OBJECT_CALIBRATION_FNS && !err && !uretprobes; f++, cnt++) {
 		err = hands__own_offset(fns[f].exit, &offsets[cnt]);
-		cookies[cnt] =
-			RT_COOKIE(obj->fn_cnt + f, RT_SITE_RET, 0, fns[f].exit_insn, BATCH, 1, 0);
+		cookies[cnt] = RT_COOKIE(obj->fn_cnt + f, RT_SITE_RET, 0, fns[f].exit_insn, GEN, 0);
 	}
 	if (err)
 		return err;
@@ -207,7 +207,6 @@ static int measure(struct object *obj, bool uretprobes, rt_u64 pair_ns[], rt_u64
 	if (err)
 		goto out;
 	skel->bss->target_tgid = tgid;
-	skel->bss->batch_gen[BATCH] = 1;
 	skel->bss->gate = 1;
 	board->go = 1;
 	deadline = clock__mono_ns() + 2 * NS_PER_SEC;
@@ -228,7 +227,6 @@ out:
 	hands__put(to, link);
 	if (ret != link)
 		hands__put(to, ret);
-	skel->bss->batch_gen[BATCH] = 0;
 	skel->bss->target_tgid = 0;
 	munmap(board, sizeof(*board));
 	object__reset(obj);
@@ -278,4 +276,20 @@ int calibrate__run(struct object *obj, bool uretprobes, struct hands_pile *to)
 		(unsigned long long)p->exit_ns[0], (unsigned long long)p->exit_ns[1],
 		(unsigned long long)p->uret_ns);
 	return 0;
+}
+
+int calibrate__prices(const struct attach_mode *mode, bool uretprobes, struct rt_prices *out)
+{
+	struct hands_pile links = {};
+	struct object obj;
+	int err = object__load(0, false, mode, &obj);
+
+	if (err)
+		return err;
+	err = calibrate__run(&obj, uretprobes, &links);
+	if (!err)
+		memcpy(out, (const void *)&obj.skel->bss->prices, sizeof(*out));
+	hands__close(&links);
+	object__unload(&obj);
+	return err;
 }

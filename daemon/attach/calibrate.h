@@ -13,6 +13,9 @@
 
 struct hands_pile;
 
+/* The prices alone, for who will not trace. 0 or -errno. */
+int calibrate__prices(const struct attach_mode *mode, bool uretprobes, struct rt_prices *out);
+
 /*
  * uretprobes: measure return probes too. Leaves the prices in the object, and all counters zero.
  * The links it used (on a process that is gone) are left to the closer.

@@ -4,8 +4,10 @@
 #include <bpf/bpf.h>
 #include <errno.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -16,6 +18,7 @@
 #include "base/vec.h"
 
 #define THREADS 32
+#define PAUSE_US 4000u /* about what closing a full link keeps a CPU */
 
 static void wait_for(pid_t child)
 {
@@ -23,7 +26,7 @@ static void wait_for(pid_t child)
 		;
 }
 
-static int create(const struct hands_request *req)
+int hands__create(const struct hands_request *req)
 {
 	LIBBPF_OPTS(bpf_link_create_opts, opts, .uprobe_multi.path = req->path,
 		    .uprobe_multi.offsets = req->offsets,
@@ -32,6 +35,19 @@ static int create(const struct hands_request *req)
 		    .uprobe_multi.flags = req->retprobe ? BPF_F_UPROBE_MULTI_RETURN : 0);
 
 	return bpf_link_create(req->prog_fd, 0, BPF_TRACE_UPROBE_MULTI, &opts);
+}
+
+/*
+ * The kernel holds the target's memory map for some us at each breakpoint. Who is preempted there
+ * stops all threads of the target that fault or trap, on a busy machine for many ms: so not to be
+ * preempted is kind to the target. A link is a few ms of work, and closing pauses between links.
+ */
+void hands__hurry(void)
+{
+	struct sched_param first = { .sched_priority = 1 };
+
+	if (sched_setscheduler(0, SCHED_FIFO, &first))
+		setpriority(PRIO_PROCESS, 0, -10);
 }
 
 /* ---- a file descriptor, or an error, through a socket ---- */
@@ -98,8 +114,9 @@ int hands__attach(const struct hands_request *req)
 	}
 	if (!child) {
 		setsid();
+		hands__hurry();
 		close(ends[0]);
-		result = create(req);
+		result = hands__create(req);
 		/* not sent, the link ends with this process, which nobody kills */
 		send_result(ends[1], result);
 		if (result >= 0)
@@ -169,8 +186,10 @@ static void *close_some(void *arg)
 	struct work *w = arg;
 	size_t i;
 
-	while ((i = __atomic_fetch_add(&w->next, 1, __ATOMIC_RELAXED)) < w->pile->cnt)
+	while ((i = __atomic_fetch_add(&w->next, 1, __ATOMIC_RELAXED)) < w->pile->cnt) {
+		usleep(PAUSE_US * (unsigned int)(i % THREADS));
 		singles__close(w->pile->data[i]);
+	}
 	return NULL;
 }
 
@@ -194,18 +213,19 @@ void hands__begin_closing(const struct hands_pile *pile)
 		singles__begin_closing(pile->data[i]);
 }
 
-void hands__close(struct hands_pile *pile)
+pid_t hands__close_begin(struct hands_pile *pile)
 {
 	int go[2], piped;
 	pid_t child;
 	char c;
 
 	if (!pile->cnt)
-		return;
+		return 0;
 	piped = pipe(go);
 	child = piped ? -1 : fork();
 	if (!child) {
 		setsid();
+		hands__hurry();
 		close(go[1]);
 		/* our copies keep the links until the parent has let go of its own */
 		while (read(go[0], &c, 1) < 0 && errno == EINTR)
@@ -219,7 +239,21 @@ void hands__close(struct hands_pile *pile)
 		close(go[0]);
 		close(go[1]);
 	}
-	if (child > 0)
-		wait_for(child);
 	vec__free(pile);
+	return child > 0 ? child : 0;
+}
+
+bool hands__close_done(pid_t closer, bool wait)
+{
+	if (closer <= 0)
+		return true;
+	if (!wait)
+		return waitpid(closer, NULL, WNOHANG) != 0;
+	wait_for(closer);
+	return true;
+}
+
+void hands__close(struct hands_pile *pile)
+{
+	hands__close_done(hands__close_begin(pile), true);
 }

@@ -16,6 +16,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <sys/types.h>
 
 /* Links to close, as file descriptors. */
 struct hands_pile {
@@ -36,6 +37,10 @@ struct hands_request {
 			* a refusal fails the whole, as it does with one link for all */
 };
 
+/* For such a child: ahead of what else runs, for a few ms. */
+void hands__hurry(void);
+/* For a child that nobody kills: the new link's file descriptor, or -errno. */
+int hands__create(const struct hands_request *req);
 /* The new link's file descriptor, or -errno. */
 int hands__attach(const struct hands_request *req);
 
@@ -48,6 +53,12 @@ void hands__put(struct hands_pile *pile, int link_fd);
 void hands__move(struct hands_pile *to, struct hands_pile *from);
 /* Single probes only: has them closed while we go on; hands__close then waits for the end of it. */
 void hands__begin_closing(const struct hands_pile *pile);
+/*
+ * The same without waiting: the child that closes, to be asked for; 0: there was nothing to do, or
+ * it is done.
+ */
+pid_t hands__close_begin(struct hands_pile *pile);
+bool hands__close_done(pid_t closer, bool wait);
 /* Closes them all and leaves the pile empty; back when the breakpoints are gone. */
 void hands__close(struct hands_pile *pile);
 

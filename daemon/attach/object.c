@@ -202,31 +202,45 @@ void object__fn_stats(const struct object *obj, rt_u32 fn, struct rt_fn_stats *o
 		out->returned += s->returned;
 		out->unwound += s->unwound;
 		out->untimed += s->untimed;
-		out->ended += s->ended;
+		out->stepped += s->stepped;
 		out->tail_exits += s->tail_exits;
 		out->sum_ns += s->sum_ns;
 		out->nested_ns += s->nested_ns;
 		out->inner_ns += s->inner_ns;
 		out->corrected_ns += s->corrected_ns;
 		out->clamped += s->clamped;
-		out->hist_lost += s->hist_lost;
 		out->zero_cnt += s->zero_cnt;
 		out->misses += s->misses;
 		out->min_inv_ns = min_inv_ns > out->min_inv_ns ? min_inv_ns : out->min_inv_ns;
 		out->max_ns = max_ns > out->max_ns ? max_ns : out->max_ns;
 	}
-	for (rt_u32 i = 0; i < obj->shards; i++)
-		out->calls += *(volatile rt_u64 *)&obj->stats[fn * obj->shards + i].calls;
-}
-
-void object__fn_hits(const struct object *obj, rt_u32 fn, rt_u64 *entries, rt_u64 *exits)
-{
-	*entries = *exits = 0;
 	for (rt_u32 i = 0; i < obj->shards; i++) {
 		const volatile struct rt_fn_stats *s = &obj->stats[fn * obj->shards + i];
 
-		*entries += s->calls;
+		out->calls += s->calls;
+		out->unsampled += s->unsampled;
+	}
+}
+
+void object__reset_fn(struct object *obj, rt_u32 fn)
+{
+	struct rt_fn_stats *s = &obj->stats[fn * obj->shards];
+
+	for (rt_u32 i = 0; i < obj->shards; i++)
+		if (s[i].calls || s[i].unsampled)
+			memset(&s[i], 0, sizeof(s[i]));
+}
+
+void object__fn_hits(const struct object *obj, rt_u32 fn, rt_u64 *entries, rt_u64 *exits,
+		     rt_u64 *stepped)
+{
+	*entries = *exits = *stepped = 0;
+	for (rt_u32 i = 0; i < obj->shards; i++) {
+		const volatile struct rt_fn_stats *s = &obj->stats[fn * obj->shards + i];
+
+		*entries += s->calls + s->unsampled;
 		*exits += s->returned + s->misses;
+		*stepped += s->stepped;
 	}
 }
 

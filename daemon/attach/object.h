@@ -44,8 +44,14 @@ void object__reset(struct object *obj);
 /* Sum of a function's counters over the shards (minimum and maximum are merged as such). */
 void object__fn_stats(const struct object *obj, rt_u32 fn, struct rt_fn_stats *out);
 
-/* Only how often its probes fired: entries, and exits with all that was no event. */
-void object__fn_hits(const struct object *obj, rt_u32 fn, rt_u64 *entries, rt_u64 *exits);
+/*
+ * Only how often its probes fired: entries, and exits with all that was no event; of those the
+ * single-stepped ones.
+ */
+void object__fn_hits(const struct object *obj, rt_u32 fn, rt_u64 *entries, rt_u64 *exits,
+		     rt_u64 *stepped);
+/* Puts a function's plain counters back to zero. As above. */
+void object__reset_fn(struct object *obj, rt_u32 fn);
 
 /* The function's buckets, all RT_HIST_BUCKETS places, added over the shards. */
 void object__fn_hist(const struct object *obj, rt_u32 fn, rt_u64 places[RT_HIST_BUCKETS]);

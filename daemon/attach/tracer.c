@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "attach/breaker.h"
 #include "attach/calibrate.h"
 #include "attach/filtered.h"
 #include "attach/hands.h"
@@ -16,7 +15,6 @@
 #include "base/clock.h"
 #include "base/fail.h"
 #include "base/log.h"
-#include "base/vec.h"
 #include "functions.skel.h"
 
 #define VERIFY_INTERVAL_NS (10 * NS_PER_SEC)
@@ -28,16 +26,14 @@ struct tracer {
 	struct links *links;
 	struct bpf_link *life[2];   /* thread exits, exec */
 	struct hands_pile to_close; /* probe links to close at the end */
-	struct breaker *breaker;    /* NULL: no budget */
-	const char **paths;	    /* that open the files, by object of the plan */
-	rt_u32 *scratch;
-	bool *gaps; /* by function: a probe was found overwritten */
-	bool *skip; /* no probes on it: refused or shed */
-	VEC(struct tracer_shed) shed;
+	struct governor *governor;
+	const char **paths; /* that open the files, by object of the plan */
+	bool *gaps;	    /* by function: a probe was found overwritten */
 	size_t disarmed;
+	bool rearm_always;
 	char exe_by_fd[32];
 	bool leader_followed; /* what its exit means has been seen to */
-	uint64_t next_look_ns, next_verify_ns;
+	uint64_t next_verify_ns;
 };
 
 static int attach_life(struct tracer *t, char **reason)
@@ -87,9 +83,7 @@ static int verify_first(struct tracer *t, bool *unreached, char **reason)
 	struct verify_result res = { .unreached = unreached, .gaps = t->gaps };
 	int err;
 
-	for (rt_u32 fn = 0; fn < t->plan->fn_cnt; fn++)
-		t->skip[fn] = links__refused(t->links, fn);
-	err = verify__sites(t->target, t->plan, t->skip, &res);
+	err = verify__sites(t->target, t->plan, t->links, &res);
 	if (err && !target__alive(t->target))
 		return fail(reason, -ESRCH, "process %d ended while attaching", t->target->pid);
 	if (err)
@@ -135,6 +129,16 @@ static int find_paths(struct tracer *t, char **reason)
 	return 0;
 }
 
+static int arm(struct tracer *t, const struct links_opts *lo, const struct tracer_opts *opts)
+{
+	int err = links__new(&t->obj, t->plan, lo, &t->links);
+
+	if (err)
+		return err;
+	t->governor = governor__new(t->plan, &t->obj, t->links, opts->empty ? -1 : opts->budget);
+	return t->governor ? governor__arm(t->governor) : -ENOMEM;
+}
+
 static int set_up(struct tracer *t, const struct tracer_opts *opts, char **reason)
 {
 	bool uret = t->plan->exit == PLAN_EXIT_URETPROBE;
@@ -151,12 +155,8 @@ static int set_up(struct tracer *t, const struct tracer_opts *opts, char **reaso
 	if (err)
 		return err;
 	lo.paths = t->paths;
-	t->scratch = calloc(t->plan->fn_cnt + 1, sizeof(*t->scratch));
-	t->skip = calloc(t->plan->fn_cnt + 1, sizeof(*t->skip));
-	if (opts->budget >= 0)
-		t->breaker = breaker__new(t->plan, opts->budget);
 	t->gaps = calloc(t->plan->fn_cnt + 1, sizeof(*t->gaps));
-	if (!t->scratch || !t->skip || !t->gaps || (opts->budget >= 0 && !t->breaker))
+	if (!t->gaps)
 		return fail(reason, -ENOMEM, "out of memory");
 	err = object__load((rt_u32)t->plan->fn_cnt, opts->raw, &opts->mode, &t->obj);
 	if (err)
@@ -178,7 +178,7 @@ static int set_up(struct tracer *t, const struct tracer_opts *opts, char **reaso
 	err = err ?: attach_life(t, reason);
 	if (err)
 		return err;
-	err = links__attach(&t->obj, t->plan, &lo, &t->links);
+	err = arm(t, &lo, opts);
 	if (err == -ESRCH || (err && !target__alive(t->target)))
 		return fail(reason, -ESRCH, "process %d ended while attaching", t->target->pid);
 	if (err)
@@ -198,6 +198,7 @@ int tracer__new(const struct plan *plan, const struct target *target,
 		return -ENOMEM;
 	t->plan = plan;
 	t->target = target;
+	t->rearm_always = opts->rearm_always;
 	err = set_up(t, opts, reason);
 	if (err) {
 		tracer__free(t);
@@ -211,37 +212,25 @@ void tracer__start(struct tracer *t)
 {
 	uint64_t now = clock__mono_ns();
 
-	t->next_look_ns = now;
 	t->next_verify_ns = now + VERIFY_INTERVAL_NS;
+	governor__start(t->governor, now);
 	t->obj.skel->bss->gate = 1;
 	if (t->obj.mode.single_probes)
 		hands__begin_closing(&t->to_close);
 }
 
-static void shed(struct tracer *t, size_t cnt, uint64_t now_ns)
+static void rearm(struct tracer *t)
 {
-	int err = links__shed(t->links, t->scratch, cnt);
+	int err = links__rearm(t->links);
 
 	if (err)
-		log_error("attach: failed to take probes away from '%s': %s",
-			  t->plan->fns[t->scratch[0]].name, strerror(-err));
-	for (size_t i = 0; i < cnt; i++) {
-		struct tracer_shed *s = vec__push(&t->shed);
-		rt_u32 fn = t->scratch[i];
-
-		t->skip[fn] = true;
-		if (s)
-			*s = (struct tracer_shed){ .fn = fn,
-						   .unix_ns = clock__unix_ns(),
-						   .mono_ns = now_ns };
-		log_info("over budget: '%s' is no longer probed", t->plan->fns[fn].name);
-	}
+		log_error("attach: failed to arm the probes again: %s", strerror(-err));
 }
 
 static void verify_again(struct tracer *t)
 {
 	struct verify_result res = { .gaps = t->gaps };
-	int err = verify__sites(t->target, t->plan, t->skip, &res);
+	int err = verify__sites(t->target, t->plan, t->links, &res);
 
 	if (err || !res.disarmed)
 		return;
@@ -250,9 +239,7 @@ static void verify_again(struct tracer *t)
 		 res.disarmed, res.disarmed == 1 ? " was" : "s were",
 		 t->plan->fns[res.first_fn].name);
 	t->disarmed += res.disarmed;
-	err = links__rearm(t->links);
-	if (err)
-		log_error("attach: failed to arm the probes again: %s", strerror(-err));
+	rearm(t);
 }
 
 /*
@@ -279,6 +266,8 @@ static void follow_leader(struct tracer *t, bool rearm)
 	err = links__rearm(t->links);
 	if (err)
 		log_error("attach: failed to arm the probes again: %s", strerror(-err));
+	else
+		log_info("probes armed again");
 }
 
 void tracer__tick(struct tracer *t, uint64_t now_ns)
@@ -286,17 +275,19 @@ void tracer__tick(struct tracer *t, uint64_t now_ns)
 	if (!t->obj.skel->bss->gate)
 		return;
 	follow_leader(t, true);
-	if (t->breaker && now_ns >= t->next_look_ns) {
-		size_t cnt = breaker__look(t->breaker, &t->obj, now_ns, t->scratch);
-
-		if (cnt)
-			shed(t, cnt, now_ns);
-		t->next_look_ns = now_ns + BREAKER_INTERVAL_NS;
-	}
-	if (now_ns >= t->next_verify_ns && target__alive(t->target)) {
+	governor__tick(t->governor, now_ns);
+	if (t->rearm_always && governor__idle(t->governor))
+		rearm(t);
+	if (now_ns >= t->next_verify_ns && governor__idle(t->governor) &&
+	    target__alive(t->target)) {
 		verify_again(t);
 		t->next_verify_ns = clock__mono_ns() + VERIFY_INTERVAL_NS;
 	}
+}
+
+void tracer__hold(struct tracer *t)
+{
+	governor__stop(t->governor);
 }
 
 void tracer__stop(struct tracer *t)
@@ -312,17 +303,14 @@ void tracer__free(struct tracer *t)
 		return;
 	if (t->obj.skel)
 		t->obj.skel->bss->gate = 0;
+	governor__free(t->governor);
 	links__free(t->links, &t->to_close);
 	hands__close(&t->to_close);
 	for (size_t i = 0; i < sizeof(t->life) / sizeof(t->life[0]); i++)
 		bpf_link__destroy(t->life[i]);
 	object__unload(&t->obj);
-	breaker__free(t->breaker);
 	free(t->paths);
-	free(t->scratch);
-	free(t->skip);
 	free(t->gaps);
-	vec__free(&t->shed);
 	free(t);
 }
 
@@ -350,10 +338,9 @@ size_t tracer__probe_cnt(const struct tracer *t)
 	return links__site_cnt(t->links);
 }
 
-const struct tracer_shed *tracer__shed(const struct tracer *t, size_t *cnt)
+const struct governor *tracer__governor(const struct tracer *t)
 {
-	*cnt = t->shed.cnt;
-	return t->shed.data;
+	return t->governor;
 }
 
 size_t tracer__disarmed(const struct tracer *t)

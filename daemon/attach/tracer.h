@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "attach/governor.h"
 #include "attach/mode.h"
 #include "attach/object.h"
 #include "plan/plan.h"
@@ -21,25 +22,21 @@ struct tracer_opts {
 	struct attach_mode mode;
 	bool raw;		   /* no correction of durations */
 	bool empty;		   /* programs that do nothing: the floor of the benchmarks */
+	bool rearm_always;	   /* replaces all links at each tick: a test of that */
 	double budget;		   /* share of one CPU; < 0: none */
 	bool assume_seccomp_kills; /* of return probes; for tests */
 	/* by object of the plan, all false; after -ENXIO true where no probe got into memory */
 	bool *unreached;
 };
 
-/* A function whose probes were taken away while running. */
-struct tracer_shed {
-	rt_u32 fn;
-	uint64_t unix_ns;
-	uint64_t mono_ns;
-};
-
 /* 0, or -errno with one line in *reason (malloc'd). plan and target are borrowed. */
 int tracer__new(const struct plan *plan, const struct target *target,
 		const struct tracer_opts *opts, struct tracer **out, char **reason);
 void tracer__start(struct tracer *t);
-/* Breaker and verification; call about each BREAKER_INTERVAL_NS. */
+/* Governor and verification; call about each GOVERNOR_INTERVAL_NS. */
 void tracer__tick(struct tracer *t, uint64_t now_ns);
+/* Ends a window that is open: from then on no probe comes or goes until the end. */
+void tracer__hold(struct tracer *t);
 void tracer__stop(struct tracer *t);
 void tracer__free(struct tracer *t);
 
@@ -47,7 +44,7 @@ struct object *tracer__object(struct tracer *t);
 bool tracer__refused(const struct tracer *t, rt_u32 fn);
 uint32_t tracer__fn_cnt(const struct tracer *t); /* probed */
 size_t tracer__probe_cnt(const struct tracer *t);
-const struct tracer_shed *tracer__shed(const struct tracer *t, size_t *cnt);
+const struct governor *tracer__governor(const struct tracer *t);
 /* Sites found without their breakpoint so far (they were armed again). */
 size_t tracer__disarmed(const struct tracer *t);
 /* Whether that was in this function: calls were missed. */

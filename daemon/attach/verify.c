@@ -38,7 +38,13 @@ static int look_at(int mem, uint64_t addr, const struct plan_site *s, struct ver
 	return 0;
 }
 
-int verify__sites(const struct target *t, const struct plan *plan, const bool *skip,
+static bool is_armed(const struct links *links, const struct plan_site *s)
+{
+	return links__mode(links, s->fn) >=
+	       (s->kind == RT_SITE_ENTRY ? LINKS_COUNTED : LINKS_TIMED);
+}
+
+int verify__sites(const struct target *t, const struct plan *plan, const struct links *links,
 		  struct verify_result *out)
 {
 	struct verify_result res = { .unreached = out->unreached, .gaps = out->gaps };
@@ -58,7 +64,7 @@ int verify__sites(const struct target *t, const struct plan *plan, const bool *s
 			armed_before = res.armed;
 			err = maps_of(t, plan, s->object, &maps, &map_cnt);
 		}
-		if (err || skip[s->fn])
+		if (err || !is_armed(links, s))
 			continue;
 		err = look_at(mem, target__address(maps, map_cnt, s->offset), s, &res);
 		if (res.unreached)

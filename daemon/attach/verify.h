@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "attach/links.h"
 #include "plan/plan.h"
 #include "target/process.h"
 
@@ -23,8 +24,8 @@ struct verify_result {
 	bool *gaps;	 /* by function: a site of it is disarmed */
 };
 
-/* Looks at the sites of functions with skip[fn] false. -errno when memory cannot be read. */
-int verify__sites(const struct target *t, const struct plan *plan, const bool *skip,
+/* Looks at the sites that the links have armed. -errno when memory cannot be read. */
+int verify__sites(const struct target *t, const struct plan *plan, const struct links *links,
 		  struct verify_result *out);
 
 #endif

@@ -9,10 +9,11 @@
 #include <string.h>
 #include <sys/wait.h>
 
-#include "attach/breaker.h"
+#include "attach/governor.h"
 #include "base/clock.h"
 #include "collect/profile.h"
 #include "collect/settle.h"
+#include "collect/sampled.h"
 #include "functions.skel.h"
 
 struct collector {
@@ -80,6 +81,7 @@ void collector__stop(struct collector *c)
 {
 	if (c->end_mono_ns)
 		return;
+	tracer__hold(c->tracer);
 	(void)settler__pass(
 		c->settler); /* so that the pass behind the gate can prove frames dead */
 	c->end_unix_ns = clock__unix_ns();
@@ -151,12 +153,26 @@ static uint64_t above_zero(uint64_t a, uint64_t b)
 	return a > b ? a - b : 0;
 }
 
+static int fill_sampled(const struct collector *c, rt_u32 fn, uint64_t now_ns, struct snapshot *s)
+{
+	struct snapshot_fn *out = &s->fns[fn];
+	struct governor_row row;
+
+	governor__row(tracer__governor(c->tracer), fn, now_ns, &row);
+	if (row.always_exact)
+		return 0;
+	s->overhead.shed_fns++;
+	return sampled__fill(&row, out);
+}
+
 static int fill_fn(const struct collector *c, rt_u32 fn, struct snapshot *s, uint64_t *cost_ns)
 {
 	const struct plan_fn *pf = &c->plan->fns[fn];
 	struct snapshot_fn *out = &s->fns[fn];
 	struct rt_fn_stats st;
-	uint64_t hits;
+	rt_u64 given_up = settler__given_up(c->settler, fn);
+	uint64_t hits, now_ns;
+	int err;
 
 	object__fn_stats(c->obj, fn, &st);
 	*out = (struct snapshot_fn){
@@ -172,12 +188,12 @@ static int fill_fn(const struct collector *c, rt_u32 fn, struct snapshot *s, uin
 		.coverage = COVERAGE_EXACT,
 		.exit = plan__exit_of(c->plan, pf),
 		.observed_ns = s->window.duration_ns,
-		.calls = st.calls,
+		.calls = st.calls + st.unsampled,
 		.returned = st.returned,
 		.unwound = st.unwound + settler__dead(c->settler, fn),
-		.in_flight = settler__in_flight(c->settler, fn) + st.ended,
+		.in_flight = settler__in_flight(c->settler, fn) + c->obj->confs[fn].ended,
 		.in_flight_stale = settler__stale(c->settler, fn),
-		.untimed = st.untimed,
+		.untimed = st.untimed + st.unsampled + given_up,
 		.tail_exits = st.tail_exits,
 		.sum_ns = st.sum_ns,
 		.total_ns = above_zero(st.sum_ns, st.nested_ns),
@@ -186,7 +202,7 @@ static int fill_fn(const struct collector *c, rt_u32 fn, struct snapshot *s, uin
 		.max_ns = st.max_ns,
 		.corrected_ns = st.corrected_ns,
 		.clamped = st.clamped,
-		.hist_lost = st.hist_lost,
+		.hist_lost = c->obj->confs[fn].hist_lost,
 	};
 	/* the threads went on while they were looked at: what is not known to have ended is in
 	 * flight */
@@ -194,11 +210,14 @@ static int fill_fn(const struct collector *c, rt_u32 fn, struct snapshot *s, uin
 		out->in_flight =
 			above_zero(out->calls, out->returned + out->unwound + out->untimed);
 	fill_prices(c, pf, out);
-	*cost_ns += breaker__cost_ns(c->obj, c->plan, fn, &hits);
+	out->cost_ns = governor__cost_ns(c->obj, c->plan, fn, &hits);
+	*cost_ns += out->cost_ns;
 	s->overhead.hits += hits;
 	s->overhead.corrected_ns += st.corrected_ns;
 	s->overhead.clamped += st.clamped;
-	return fill_hist(c->obj, fn, &st, &out->hist);
+	err = fill_hist(c->obj, fn, &st, &out->hist);
+	now_ns = c->start_mono_ns + s->window.duration_ns;
+	return err ?: fill_sampled(c, fn, now_ns, s);
 }
 
 static int fill_fns(const struct collector *c, struct snapshot *s)
@@ -306,9 +325,23 @@ static uint64_t recursion_misses(const struct collector *c)
 	return n;
 }
 
+/* Calls that were counted and, to keep to the budget, not timed. */
+static uint64_t not_sampled(const struct collector *c)
+{
+	uint64_t n = 0;
+
+	for (rt_u32 fn = 0; fn < c->plan->fn_cnt; fn++) {
+		struct rt_fn_stats st;
+
+		object__fn_stats(c->obj, fn, &st);
+		n += st.unsampled;
+	}
+	return n;
+}
+
 static int fill_lost(const struct collector *c, struct snapshot *s)
 {
-	s->lost = calloc(RT_LOST_CNT + 2, sizeof(*s->lost));
+	s->lost = calloc(RT_LOST_CNT + 3, sizeof(*s->lost));
 	if (!s->lost)
 		return -ENOMEM;
 	for (int i = 0; i < RT_LOST_CNT; i++)
@@ -316,9 +349,12 @@ static int fill_lost(const struct collector *c, struct snapshot *s)
 			.name = lost_names[i],
 			.count = *(volatile rt_u64 *)&c->obj->skel->bss->lost[i],
 		};
+	for (rt_u32 fn = 0; fn < c->plan->fn_cnt; fn++)
+		s->lost[RT_LOST_SHED_IN_FLIGHT].count += settler__given_up(c->settler, fn);
 	s->lost[s->lost_cnt++] =
 		(struct snapshot_lost){ "sites_disarmed", tracer__disarmed(c->tracer) };
 	s->lost[s->lost_cnt++] = (struct snapshot_lost){ "programs_skipped", recursion_misses(c) };
+	s->lost[s->lost_cnt++] = (struct snapshot_lost){ "not_sampled", not_sampled(c) };
 	return 0;
 }
 
@@ -342,25 +378,22 @@ static int fill_skipped(const struct collector *c, struct snapshot *s)
 static int fill_shed(const struct collector *c, struct snapshot *s)
 {
 	size_t cnt;
-	const struct tracer_shed *shed = tracer__shed(c->tracer, &cnt);
+	const struct governor_step *steps = governor__steps(tracer__governor(c->tracer), &cnt);
 
 	s->overhead.shed = calloc(cnt + 1, sizeof(*s->overhead.shed));
 	if (!s->overhead.shed)
 		return -ENOMEM;
 	s->overhead.shed_cnt = cnt;
-	for (size_t i = 0; i < cnt; i++) {
-		struct snapshot_fn *fn = &s->fns[shed[i].fn];
-		uint64_t dead = settler__dead(c->settler, shed[i].fn);
-
-		/* nobody watches how these calls end */
-		fn->untimed += fn->in_flight + dead;
-		fn->unwound -= dead;
-		fn->in_flight = 0;
-		s->overhead.shed[i] =
-			(struct snapshot_shed){ fn->name, "over budget", shed[i].unix_ns };
-		fn->coverage = COVERAGE_SAMPLED;
-		fn->observed_ns = shed[i].mono_ns - c->start_mono_ns;
-	}
+	for (size_t i = 0; i < cnt; i++)
+		s->overhead.shed[i] = (struct snapshot_shed){
+			.name = s->fns[steps[i].fn].name,
+			.reason = steps[i].to > steps[i].from ? "over budget" : "calm again",
+			.unix_ns = steps[i].unix_ns,
+			.from = governor_mode_names[steps[i].from],
+			.to = governor_mode_names[steps[i].to],
+			.calls_per_s = steps[i].calls_per_s,
+			.cost_ratio = steps[i].cost_ratio,
+		};
 	return 0;
 }
 
@@ -432,7 +465,7 @@ static int fill_health(const struct collector *c, struct snapshot *s)
 	for (rt_u32 fn = 0; fn < c->plan->fn_cnt; fn++)
 		refused += tracer__refused(c->tracer, fn);
 	err = err ?: add_reason(s, "functions refused by the kernel", refused);
-	return err ?: add_reason(s, "functions shed over budget", s->overhead.shed_cnt);
+	return err ?: add_reason(s, "functions shed over budget", s->overhead.shed_fns);
 }
 
 static void fill_head(const struct collector *c, struct snapshot *s)

@@ -24,7 +24,7 @@ struct settler {
 	const struct plan *plan;
 	const struct target *target;
 	struct bpf_link *link;
-	rt_u64 *in_flight, *stale, *dead;
+	rt_u64 *in_flight, *stale, *dead, *given_up;
 	call_vec suspects; /* found dead in the last pass, sorted */
 };
 
@@ -43,7 +43,8 @@ struct settler *settler__new(const struct object *obj, const struct plan *plan,
 	s->in_flight = calloc(obj->fn_cnt + 1, sizeof(*s->in_flight));
 	s->stale = calloc(obj->fn_cnt + 1, sizeof(*s->stale));
 	s->dead = calloc(obj->fn_cnt + 1, sizeof(*s->dead));
-	if (!s->in_flight || !s->stale || !s->dead) {
+	s->given_up = calloc(obj->fn_cnt + 1, sizeof(*s->given_up));
+	if (!s->in_flight || !s->stale || !s->dead || !s->given_up) {
 		settler__free(s);
 		errno = ENOMEM;
 		return NULL;
@@ -68,6 +69,7 @@ void settler__free(struct settler *s)
 	free(s->in_flight);
 	free(s->stale);
 	free(s->dead);
+	free(s->given_up);
 	free(s);
 }
 
@@ -188,6 +190,10 @@ static int count_thread(struct settler *s, const struct rt_settled *thread,
 
 		if (f->fn >= s->obj->fn_cnt)
 			continue;
+		if (RT_FRAME_EPOCH(f->flags) != RT_CONF_EPOCH(s->obj->confs[f->fn].state)) {
+			s->given_up[f->fn]++;
+			continue;
+		}
 		if (!looks_dead(thread, f, mem)) {
 			s->in_flight[f->fn]++;
 			s->stale[f->fn] += looks_stale(s, f, mem);
@@ -224,6 +230,7 @@ int settler__pass(struct settler *s)
 	memset(s->in_flight, 0, s->obj->fn_cnt * sizeof(*s->in_flight));
 	memset(s->stale, 0, s->obj->fn_cnt * sizeof(*s->stale));
 	memset(s->dead, 0, s->obj->fn_cnt * sizeof(*s->dead));
+	memset(s->given_up, 0, s->obj->fn_cnt * sizeof(*s->given_up));
 	for (size_t at = 0; !err && at + sizeof(struct rt_settled) <= records.len;) {
 		struct rt_settled thread;
 		struct rt_frame frames[RT_STACK_DEPTH];
@@ -263,6 +270,11 @@ rt_u64 settler__in_flight(const struct settler *s, rt_u32 fn)
 rt_u64 settler__stale(const struct settler *s, rt_u32 fn)
 {
 	return s->stale[fn];
+}
+
+rt_u64 settler__given_up(const struct settler *s, rt_u32 fn)
+{
+	return s->given_up[fn];
 }
 
 rt_u64 settler__dead(const struct settler *s, rt_u32 fn)

@@ -30,6 +30,8 @@ rt_u64 settler__in_flight(const struct settler *s, rt_u32 fn); /* the dead left 
  * was used anew, or they were reached by a tail jump.
  */
 rt_u64 settler__stale(const struct settler *s, rt_u32 fn);
+/* Begun before its exits went unseen: how they end nobody will know. Not in flight. */
+rt_u64 settler__given_up(const struct settler *s, rt_u32 fn);
 rt_u64 settler__dead(const struct settler *s, rt_u32 fn); /* ended without an exit */
 
 #endif

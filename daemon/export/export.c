@@ -9,9 +9,12 @@
 
 #include "base/fs.h"
 #include "base/strbuf.h"
+#include "export/flame.h"
 
-static const struct exporter *const exporters[] = { &export_json, &export_csv, &export_csv_buckets,
-						    &export_prom };
+static const struct exporter *const exporters[] = {
+	&export_json, &export_csv, &export_csv_buckets, &export_prom,	   &export_folded,
+	&export_html, &export_svg, &export_pprof,	&export_speedscope
+};
 
 #define EXPORTER_CNT (sizeof(exporters) / sizeof(exporters[0]))
 
@@ -126,18 +129,33 @@ bool export__same_place(const struct export_dest *a, const struct export_dest *b
 	       x.st_ino == y.st_ino;
 }
 
+static int put(const struct export_dest *dest, const struct strbuf *doc)
+{
+	if (doc->oom)
+		return -ENOMEM;
+	if (!strcmp(dest->path, "-"))
+		return fs__write_all(STDOUT_FILENO, doc->s, doc->len);
+	return fs__write_atomic(dest->path, doc->s, doc->len);
+}
+
+int export__write_flame(const struct export_dest *dest, const struct flame_ask *ask)
+{
+	struct strbuf doc = STRBUF_INIT;
+	int err = dest->exporter->flame(ask, &doc) ?: put(dest, &doc);
+
+	strbuf__free(&doc);
+	return err;
+}
+
 int export__write(const struct export_dest *dest, const struct snapshot *s)
 {
+	struct flame_ask ask = { .s = s, .kind = FLAME_ANY };
 	struct strbuf doc = STRBUF_INIT;
 	int err;
 
-	err = dest->exporter->render(s, &doc);
-	if (!err && doc.oom)
-		err = -ENOMEM;
-	if (!err && !strcmp(dest->path, "-"))
-		err = fs__write_all(STDOUT_FILENO, doc.s, doc.len);
-	else if (!err)
-		err = fs__write_atomic(dest->path, doc.s, doc.len);
+	if (!dest->exporter->render)
+		return export__write_flame(dest, &ask);
+	err = dest->exporter->render(s, &doc) ?: put(dest, &doc);
 	strbuf__free(&doc);
 	return err;
 }

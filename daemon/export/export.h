@@ -8,14 +8,18 @@
 
 #include <stdbool.h>
 
+struct flame_ask;
 struct snapshot;
 struct strbuf;
 
 struct exporter {
 	const char *name;   /* as in -o NAME:FILE */
 	const char *suffix; /* what a file's name ends in, the dot included */
-	/* Appends the document to out. 0 or -errno. */
+	/* Appends the document to out. 0 or -errno. A format has one of the two: */
 	int (*render)(const struct snapshot *s, struct strbuf *out);
+	/* of weighted stacks, of one kind or the difference of two snapshots (flame.h) */
+	int (*flame)(const struct flame_ask *ask, struct strbuf *out);
+	bool no_diff; /* cannot show a difference */
 };
 
 struct export_dest {
@@ -24,6 +28,8 @@ struct export_dest {
 };
 
 extern const struct exporter export_json, export_csv, export_csv_buckets, export_prom;
+extern const struct exporter export_folded, export_html, export_svg, export_pprof,
+	export_speedscope;
 
 /*
  * Parses "[FORMAT:]FILE": the format is named, or told by FILE's suffix; a lone "-" is JSON. What
@@ -37,5 +43,7 @@ bool export__same_place(const struct export_dest *a, const struct export_dest *b
 
 /* Renders and replaces the file, atomically where it is a regular one. 0 or -errno; no message. */
 int export__write(const struct export_dest *dest, const struct snapshot *s);
+/* The same of what is asked for; the exporter must have flame. */
+int export__write_flame(const struct export_dest *dest, const struct flame_ask *ask);
 
 #endif

@@ -99,6 +99,12 @@ static void shed(struct jsonw *w, const struct snapshot *s)
 		put_string(w, "name", row->name);
 		put_string(w, "reason", row->reason);
 		put_uint(w, "unix_ns", row->unix_ns);
+		if (row->from) {
+			put_string(w, "from", row->from);
+			put_string(w, "to", row->to);
+			put_real(w, "calls_per_s", row->calls_per_s);
+			put_real(w, "cost_ratio", row->cost_ratio);
+		}
 		jsonw__close(w, '}');
 	}
 	jsonw__close(w, ']');
@@ -117,6 +123,7 @@ static void overhead(struct jsonw *w, const struct snapshot *s)
 	put_uint(w, "corrected_ns", s->overhead.corrected_ns);
 	put_uint(w, "clamped", s->overhead.clamped);
 	put_uint(w, "floor_ns", s->overhead.floor_ns);
+	put_uint(w, "shed_functions", s->overhead.shed_fns);
 	shed(w, s);
 	jsonw__close(w, '}');
 }
@@ -188,6 +195,44 @@ static void fn_durations(struct jsonw *w, const struct snapshot *s, const struct
 		put_null(w, "histogram");
 }
 
+static void interval(struct jsonw *w, const char *key, const struct snapshot_interval *i)
+{
+	if (!i->high_ns) {
+		put_null(w, key);
+		return;
+	}
+	jsonw__key(w, key);
+	jsonw__open(w, '[');
+	jsonw__uint(w, i->low_ns);
+	if (i->high_ns == UINT64_MAX)
+		jsonw__null(w);
+	else
+		jsonw__uint(w, i->high_ns);
+	jsonw__close(w, ']');
+}
+
+static void sampled(struct jsonw *w, const struct snapshot_sampled *s)
+{
+	if (!s) {
+		put_null(w, "sampled");
+		return;
+	}
+	jsonw__key(w, "sampled");
+	jsonw__open(w, '{');
+	put_string(w, "mode", s->mode);
+	put_uint(w, "counted_ns", s->counted_ns);
+	put_uint(w, "calls_estimated", s->calls_estimated);
+	put_string(w, "count", s->count);
+	put_uint(w, "windows", s->windows);
+	put_uint(w, "given_up", s->given_up);
+	put_real(w, "weight", s->weight);
+	interval(w, "p50_interval_ns", &s->quantiles[0]);
+	interval(w, "p95_interval_ns", &s->quantiles[1]);
+	interval(w, "p99_interval_ns", &s->quantiles[2]);
+	histogram(w, &s->hist);
+	jsonw__close(w, '}');
+}
+
 static void function(struct jsonw *w, const struct snapshot *s, const struct snapshot_fn *fn)
 {
 	bool timed = snapshot__timed(fn);
@@ -204,6 +249,9 @@ static void function(struct jsonw *w, const struct snapshot *s, const struct sna
 	put_uint_if(w, "tail_exits", timed, fn->tail_exits);
 	fn_durations(w, s, fn);
 	put_uint(w, "observed_ns", fn->observed_ns);
+	sampled(w, fn->sampled);
+	put_uint(w, "price_ns", fn->price_ns);
+	put_uint(w, "cost_ns", fn->cost_ns);
 	put_uint_if(w, "floor_ns", timed, fn->floor_ns);
 	put_uint_if(w, "corrected_ns", timed, fn->corrected_ns);
 	put_uint_if(w, "clamped", timed, fn->clamped);

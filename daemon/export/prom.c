@@ -213,7 +213,7 @@ static void add_census(struct prom *p)
 		 "time have some.");
 	add_uint(p, "roletrace_functions_unlisted_calls", "gauge", p->unlisted_calls,
 		 "Calls of the functions without series.");
-	add_uint(p, "roletrace_functions_shed", "gauge", p->s->overhead.shed_cnt,
+	add_uint(p, "roletrace_functions_shed", "gauge", p->s->overhead.shed_fns,
 		 "Functions that lost their probes to keep to the budget.");
 	add_uint(p, "roletrace_functions_skipped", "gauge", p->s->skip_cnt,
 		 "Functions that were chosen and could not be probed.");

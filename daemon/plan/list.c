@@ -2,38 +2,97 @@
 /* Prints a plan. Names go last and uncut, so that the columns before them fit 80 characters. */
 #include "plan/list.h"
 
+#include <inttypes.h>
+#include <string.h>
+
 #include "plan/plan.h"
 
-static const char *price(enum rt_insn_class insn, bool any)
+struct list {
+	const struct plan *plan;
+	const struct rt_prices *prices;
+	size_t site; /* the first one of the next function */
+	FILE *out;
+};
+
+#define CELL 24
+
+/* What the sites of one side of a function cost; a range when they differ. */
+static void price(const struct list *l, const size_t sites[RT_INSN_CLASSES],
+		  const rt_u64 ns[RT_INSN_CLASSES], char out[CELL])
 {
-	if (!any)
-		return "-";
-	return insn == RT_INSN_EMULATED ? "fast" : "step";
+	size_t fast = sites[RT_INSN_EMULATED], step = sites[RT_INSN_STEPPED];
+
+	if (!fast && !step)
+		strcpy(out, "-");
+	else if (!l->prices)
+		strcpy(out, fast && step ? "both" : fast ? "fast" : "step");
+	else if (fast && step)
+		snprintf(out, CELL, "%" PRIu64 "-%" PRIu64, ns[RT_INSN_EMULATED],
+			 ns[RT_INSN_STEPPED]);
+	else
+		snprintf(out, CELL, "%" PRIu64, ns[fast ? RT_INSN_EMULATED : RT_INSN_STEPPED]);
 }
 
-static void print_function(const struct plan *plan, const struct plan_fn *fn, FILE *out)
+/* Sites by side and class, of the function whose turn it is. */
+static void count_sites(struct list *l, size_t fn, size_t sites[2][RT_INSN_CLASSES])
 {
-	bool uret = plan->exit == PLAN_EXIT_URETPROBE;
-	const char *exits = uret ? "return" : price(fn->exit_insn, fn->exit_sites > 0);
+	const struct plan *plan = l->plan;
 
-	fprintf(out, "%-5s %5u  %-5s %5u  %-6s  %s\n", fn->kind == PLAN_ASYNC ? "async" : "fn",
-		fn->entry_sites, price(fn->entry_insn, true), fn->exit_sites, exits, fn->name);
+	for (; l->site < plan->site_cnt && plan->sites[l->site].fn == fn; l->site++) {
+		const struct plan_site *s = &plan->sites[l->site];
+
+		sites[s->kind != RT_SITE_ENTRY][s->insn]++;
+	}
+}
+
+static void exit_price(const struct list *l, const size_t sites[RT_INSN_CLASSES], char out[CELL])
+{
+	static const rt_u64 none[RT_INSN_CLASSES];
+
+	if (l->plan->exit != PLAN_EXIT_URETPROBE)
+		price(l, sites, l->prices ? l->prices->exit_ns : none, out);
+	else if (l->prices)
+		snprintf(out, CELL, "%" PRIu64, l->prices->uret_ns);
+	else
+		strcpy(out, "return");
+}
+
+static void print_function(struct list *l, size_t i)
+{
+	static const rt_u64 none[RT_INSN_CLASSES];
+	const struct plan_fn *fn = &l->plan->fns[i];
+	size_t sites[2][RT_INSN_CLASSES] = {};
+	char entry[CELL], exits[CELL];
+	FILE *out = l->out;
+
+	count_sites(l, i, sites);
+	price(l, sites[0], l->prices ? l->prices->entry_ns : none, entry);
+	exit_price(l, sites[1], exits);
+	fprintf(out, "%-5s %5u  %-5s %5u  %-8s  %s\n", fn->kind == PLAN_ASYNC ? "async" : "fn",
+		fn->entry_sites, entry, fn->exit_sites, exits, fn->name);
 	if (fn->file)
-		fprintf(out, "%34s%s:%u\n", "", fn->file, fn->line);
+		fprintf(out, "%36s%s:%u\n", "", fn->file, fn->line);
 	for (size_t i = 0; i < fn->alias_cnt; i++)
-		fprintf(out, "%34s= %s\n", "", fn->aliases[i]);
+		fprintf(out, "%36s= %s\n", "", fn->aliases[i]);
 }
 
-static void print_functions(const struct plan *plan, FILE *out)
+static void print_functions(const struct plan *plan, const struct rt_prices *prices, FILE *out)
 {
+	struct list l = { .plan = plan, .prices = prices, .out = out };
+
 	if (!plan->fn_cnt)
 		return;
-	fprintf(out, "kind  entry  price exits  price   function\n");
+	fprintf(out, "kind  entry  price exits  price     function\n");
 	for (size_t i = 0; i < plan->fn_cnt; i++)
-		print_function(plan, &plan->fns[i], out);
-	fprintf(out,
-		"\nfast: emulated by the kernel, about 1 us a hit. step: single-stepped, dear.\n"
-		"async: the poll function of an async function; its calls are polls.\n\n");
+		print_function(&l, i);
+	if (prices)
+		fprintf(out, "\nprice: ns of CPU time that a hit costs the target here, measured "
+			     "now.\n");
+	else
+		fprintf(out,
+			"\nfast: emulated by the kernel, about 1 us a hit. step: single-stepped, "
+			"dear.\nboth: some of each. (With root and --pid: in ns.)\n");
+	fprintf(out, "async: the poll function of an async function; its calls are polls.\n\n");
 }
 
 static void print_skipped(const struct plan *plan, FILE *out)
@@ -112,9 +171,9 @@ static void print_totals(const struct plan *plan, FILE *out)
 		fprintf(out, "%s\n", plan->hint);
 }
 
-void plan__print(const struct plan *plan, FILE *out)
+void plan__print(const struct plan *plan, const struct rt_prices *prices, FILE *out)
 {
-	print_functions(plan, out);
+	print_functions(plan, prices, out);
 	print_skipped(plan, out);
 	print_inlined(plan, out);
 	print_totals(plan, out);

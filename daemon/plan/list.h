@@ -6,7 +6,9 @@
 #include <stdio.h>
 
 struct plan;
+struct rt_prices;
 
-void plan__print(const struct plan *plan, FILE *out);
+/* prices: of this machine, for ns in place of words; or NULL. */
+void plan__print(const struct plan *plan, const struct rt_prices *prices, FILE *out);
 
 #endif

@@ -88,6 +88,8 @@ static int fn_delta(const struct snapshot_fn *now, const struct snapshot_fn *pre
 		    struct snapshot_fn *out)
 {
 	*out = *now;
+	out->sampled = snapshot_sampled__state(now->sampled);
+	out->cost_ns = grown(now->cost_ns, prev->cost_ns);
 	out->observed_ns = grown(now->observed_ns, prev->observed_ns);
 	out->calls = grown(now->calls, prev->calls);
 	out->returned = grown(now->returned, prev->returned);
@@ -102,7 +104,7 @@ static int fn_delta(const struct snapshot_fn *now, const struct snapshot_fn *pre
 	out->hist_lost = grown(now->hist_lost, prev->hist_lost);
 	out->cpu_samples = grown(now->cpu_samples, prev->cpu_samples);
 	out->cpu_self_samples = grown(now->cpu_self_samples, prev->cpu_self_samples);
-	if (hist_delta(&now->hist, &prev->hist, &out->hist))
+	if (hist_delta(&now->hist, &prev->hist, &out->hist) || !out->sampled != !now->sampled)
 		return -ENOMEM;
 	extremes_delta(now, prev, out);
 	return 0;

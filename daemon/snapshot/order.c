@@ -139,6 +139,7 @@ int snapshot__keep(struct snapshot *s, const struct snapshot_filter *filter)
 		} else {
 			to[i] = UINT32_MAX;
 			free(s->fns[i].hist.counts);
+			snapshot_sampled__free(s->fns[i].sampled);
 		}
 	}
 	s->fn_cnt = n;

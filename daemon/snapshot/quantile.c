@@ -27,40 +27,73 @@ uint64_t hist__count(const struct snapshot_hist *h)
 	return sum;
 }
 
-/* rank is of 1..cnt; what it exceeds by rounding lies at the end of the last bucket. */
-static double value_at(const struct snapshot_hist *h, double rank)
+static uint64_t count_at(const struct snapshot_hist *h, uint32_t place)
 {
-	uint64_t below = h->zero_cnt, in = 0;
-	uint32_t at = 0;
-	double low, high, part;
+	return h->counts && place >= h->first && place - h->first < h->cnt
+		       ? h->counts[place - h->first]
+		       : 0;
+}
 
-	if (rank <= (double)below)
+/* Calls at a place, those of windows standing for as many as they do. */
+static double weighed(const struct snapshot_fn *fn, uint32_t place, uint64_t count)
+{
+	double extra = fn->sampled ? fn->sampled->weight - 1 : 0;
+
+	return (double)count +
+	       (extra > 0 ? extra * (double)count_at(&fn->sampled->hist, place) : 0);
+}
+
+static double zeros(const struct snapshot_fn *fn)
+{
+	double extra = fn->sampled ? fn->sampled->weight - 1 : 0;
+
+	return (double)fn->hist.zero_cnt +
+	       (extra > 0 ? extra * (double)fn->sampled->hist.zero_cnt : 0);
+}
+
+/* rank is of 1..cnt; what it exceeds by rounding lies at the end of the last bucket. */
+static double value_at(const struct snapshot_fn *fn, double rank)
+{
+	const struct snapshot_hist *h = &fn->hist;
+	double low, high, part, below = zeros(fn), in = 0;
+	uint32_t at = 0;
+
+	if (rank <= below)
 		return 0;
 	for (uint32_t i = 0; h->counts && i < h->cnt; i++) {
 		if (!h->counts[i])
 			continue;
 		below += in;
-		in = h->counts[i];
 		at = h->first + i;
-		if (rank <= (double)(below + in))
+		in = weighed(fn, at, h->counts[i]);
+		if (rank <= below + in)
 			break;
 	}
-	if (!in)
+	if (in <= 0)
 		return 0;
 	low = hist__lower_ns(at);
 	high = hist__upper_ns(at);
-	part = (rank - (double)below) / (double)in;
+	part = (rank - below) / in;
 	return low + (high - low) * (part < 1 ? part : 1);
+}
+
+static double weighed_count(const struct snapshot_fn *fn)
+{
+	const struct snapshot_hist *h = &fn->hist;
+	double sum = zeros(fn);
+
+	for (uint32_t i = 0; h->counts && i < h->cnt; i++)
+		sum += weighed(fn, h->first + i, h->counts[i]);
+	return sum;
 }
 
 uint64_t snapshot__quantile_ns(const struct snapshot_fn *fn, double q)
 {
-	uint64_t cnt = hist__count(&fn->hist);
 	double v;
 
-	if (!cnt)
+	if (!hist__count(&fn->hist))
 		return 0;
-	v = value_at(&fn->hist, q * (double)cnt);
+	v = value_at(fn, q * weighed_count(fn));
 	if (v <= (double)fn->min_ns)
 		return fn->min_ns;
 	if (v >= (double)fn->max_ns)

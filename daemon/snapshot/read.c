@@ -117,11 +117,15 @@ static void read_overhead(struct reader *r, json_t *doc)
 	for (size_t i = 0; i < json_array_size(list) && !r->err; i++) {
 		json_t *row = get_row(r, list, i);
 
-		r->s->overhead.shed[r->s->overhead.shed_cnt++] =
-			(struct snapshot_shed){ get_string(r, row, "name"),
-						get_string(r, row, "reason"),
-						get_uint(r, row, "unix_ns") };
+		r->s->overhead.shed[r->s->overhead.shed_cnt++] = (struct snapshot_shed){
+			get_string(r, row, "name"),	     get_string(r, row, "reason"),
+			get_uint(r, row, "unix_ns"),	     get_string_or_null(r, row, "from"),
+			get_string_or_null(r, row, "to"),    get_ratio_or_0(r, row, "calls_per_s"),
+			get_ratio_or_0(r, row, "cost_ratio")
+		};
 	}
+	r->s->overhead.shed_fns = is_null(o, "shed_functions") ? r->s->overhead.shed_cnt
+							       : get_uint(r, o, "shed_functions");
 }
 
 /* The highest place is that of 2^63 ns. */
@@ -216,6 +220,46 @@ static void read_cpu(struct reader *r, json_t *o, struct snapshot_fn *fn)
 	fn->cpu_self_samples = get_uint(r, o, "self_samples");
 }
 
+static struct snapshot_interval get_interval(struct reader *r, json_t *o, const char *key)
+{
+	json_t *ends = is_null(o, key) ? NULL : get_array(r, o, key);
+	struct snapshot_interval i = {};
+
+	if (!ends || r->err)
+		return i;
+	if (json_array_size(ends) != 2)
+		wrong(r, key, "has not two ends");
+	i.low_ns = to_uint(r, json_array_get(ends, 0), key);
+	i.high_ns = json_is_null(json_array_get(ends, 1))
+			    ? UINT64_MAX
+			    : to_uint(r, json_array_get(ends, 1), key);
+	return i;
+}
+
+/* Missing in older files: all was exact then, or is said by observed_ns. */
+static void read_sampled(struct reader *r, json_t *fn_o, struct snapshot_fn *fn)
+{
+	json_t *o = is_null(fn_o, "sampled") ? NULL : get_object(r, fn_o, "sampled");
+	struct snapshot_sampled *s;
+
+	if (!o || r->err)
+		return;
+	s = fn->sampled = zeroed(r, 1, sizeof(*s));
+	if (!s)
+		return;
+	s->mode = get_string(r, o, "mode");
+	s->count = get_string(r, o, "count");
+	s->counted_ns = get_uint(r, o, "counted_ns");
+	s->calls_estimated = get_uint(r, o, "calls_estimated");
+	s->windows = get_uint(r, o, "windows");
+	s->given_up = get_uint(r, o, "given_up");
+	s->weight = get_ratio(r, o, "weight", 1);
+	s->quantiles[0] = get_interval(r, o, "p50_interval_ns");
+	s->quantiles[1] = get_interval(r, o, "p95_interval_ns");
+	s->quantiles[2] = get_interval(r, o, "p99_interval_ns");
+	read_histogram(r, get_object(r, o, "histogram"), &s->hist);
+}
+
 static void read_functions(struct reader *r, json_t *doc)
 {
 	json_t *list = enter(r, doc, "functions", get_array);
@@ -228,6 +272,9 @@ static void read_functions(struct reader *r, json_t *doc)
 		read_identity(r, o, fn);
 		fn->calls = get_uint(r, o, "calls");
 		fn->observed_ns = get_uint(r, o, "observed_ns");
+		fn->price_ns = get_uint_or_0(r, o, "price_ns");
+		fn->cost_ns = get_uint_or_0(r, o, "cost_ns");
+		read_sampled(r, o, fn);
 		if (snapshot__timed(fn))
 			read_figures(r, o, fn);
 		if (!is_null(o, "cpu"))

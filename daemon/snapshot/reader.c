@@ -119,6 +119,11 @@ double get_ratio(struct reader *r, json_t *o, const char *key, double if_null)
 	return 0;
 }
 
+double get_ratio_or_0(struct reader *r, json_t *o, const char *key)
+{
+	return is_null(o, key) ? 0 : get_ratio(r, o, key, 0);
+}
+
 bool get_bool(struct reader *r, json_t *o, const char *key)
 {
 	json_t *v = get(r, o, key);

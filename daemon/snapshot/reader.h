@@ -39,6 +39,7 @@ uint64_t get_uint(struct reader *r, json_t *o, const char *key);
 uint64_t get_uint_or_0(struct reader *r, json_t *o, const char *key);
 int64_t get_int(struct reader *r, json_t *o, const char *key, int64_t min, int64_t max);
 double get_ratio(struct reader *r, json_t *o, const char *key, double if_null);
+double get_ratio_or_0(struct reader *r, json_t *o, const char *key);
 bool get_bool(struct reader *r, json_t *o, const char *key);
 /* Which of the names, or 0 when it is none of them. */
 int get_name(struct reader *r, json_t *o, const char *key, const char *const *names, int cnt);

@@ -12,6 +12,8 @@ const char *const snapshot_end_names[] = {
 	[END_EXIT] = "exit", [END_SIGNAL] = "signal", [END_EXEC] = "exec"
 };
 
+const double snapshot_quantiles[] = { 0.50, 0.95, 0.99 };
+
 struct snapshot *snapshot__new(void)
 {
 	return calloc(1, sizeof(struct snapshot));
@@ -21,8 +23,10 @@ void snapshot__free(struct snapshot *s)
 {
 	if (!s)
 		return;
-	for (size_t i = 0; s->fns && i < s->fn_cnt; i++)
+	for (size_t i = 0; s->fns && i < s->fn_cnt; i++) {
 		free(s->fns[i].hist.counts);
+		snapshot_sampled__free(s->fns[i].sampled);
+	}
 	for (size_t i = 0; s->reasons && i < s->reason_cnt; i++)
 		free((char *)s->reasons[i]);
 	free(s->reasons);
@@ -35,6 +39,26 @@ void snapshot__free(struct snapshot *s)
 	free(s->paths);
 	free(s->alloc_stacks);
 	arena__free(s->arena);
+	free(s);
+}
+
+struct snapshot_sampled *snapshot_sampled__state(const struct snapshot_sampled *s)
+{
+	struct snapshot_sampled *copy = s ? calloc(1, sizeof(*copy)) : NULL;
+
+	if (copy) {
+		copy->mode = s->mode;
+		copy->count = s->count;
+		copy->windows = s->windows;
+		copy->weight = 1;
+	}
+	return copy;
+}
+
+void snapshot_sampled__free(struct snapshot_sampled *s)
+{
+	if (s)
+		free(s->hist.counts);
 	free(s);
 }
 

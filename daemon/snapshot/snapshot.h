@@ -30,6 +30,27 @@ enum snapshot_coverage { COVERAGE_EXACT, COVERAGE_SAMPLED, COVERAGE_ENTRY_ONLY }
 #define COVERAGE_CNT (COVERAGE_ENTRY_ONLY + 1)
 extern const char *const snapshot_coverage_names[COVERAGE_CNT];
 
+/* Where a quantile may be, right in 95 of 100 cases. Both 0: not known; high UINT64_MAX: no end. */
+struct snapshot_interval {
+	uint64_t low_ns, high_ns;
+};
+#define SNAPSHOT_QUANTILES 3
+extern const double snapshot_quantiles[SNAPSHOT_QUANTILES]; /* 0.5, 0.95, 0.99 */
+
+/* How a function was watched that was not watched exactly all the time. */
+struct snapshot_sampled {
+	const char *mode;	  /* now: "exact", "sampled", "entries", "off" */
+	const char *count;	  /* what calls_estimated is: "exact", "estimated", "lower-bound" */
+	uint64_t counted_ns;	  /* for so long its calls were counted */
+	uint64_t calls_estimated; /* in the whole window */
+	uint64_t windows;	  /* in which calls were timed */
+	uint64_t given_up;	  /* calls begun in them and not seen to end */
+	/* each returned call of a window stands for so many; 1: all stand for themselves */
+	double weight;
+	struct snapshot_hist hist; /* of the windows alone; those calls are in the function's too */
+	struct snapshot_interval quantiles[SNAPSHOT_QUANTILES];
+};
+
 struct snapshot_fn {
 	const char *name, *symbol, *crate, *file; /* file NULL: unknown */
 	const char *const *aliases;
@@ -46,7 +67,9 @@ struct snapshot_fn {
 	uint64_t hist_lost;
 	/* Of the CPU profile, when there is one: with it anywhere on the stack, and innermost. */
 	uint64_t cpu_samples, cpu_self_samples;
+	uint64_t cost_ns; /* what its probes took from the target in all */
 	struct snapshot_hist hist;
+	struct snapshot_sampled *sampled; /* owned; NULL: exact all the time */
 };
 
 struct snapshot_edge {
@@ -66,6 +89,9 @@ struct snapshot_lost {
 struct snapshot_shed {
 	const char *name, *reason;
 	uint64_t unix_ns;
+	const char *from, *to; /* as the mode of snapshot_sampled; NULL: not known */
+	double calls_per_s;    /* before */
+	double cost_ratio;     /* what timing each call would cost then: of a CPU */
 };
 
 enum snapshot_end { END_NOT, END_EXIT, END_SIGNAL, END_EXEC };
@@ -99,6 +125,7 @@ struct snapshot {
 		double cpu_ratio, budget_ratio; /* budget_ratio < 0: off */
 		struct snapshot_shed *shed;	/* array owned */
 		size_t shed_cnt;
+		size_t shed_fns; /* functions that were not watched exactly all the time */
 	} overhead;
 	struct snapshot_fn *fns; /* array owned, all planned functions, plan order */
 	size_t fn_cnt;
@@ -133,7 +160,7 @@ struct snapshot *snapshot__delta(const struct snapshot *now, const struct snapsh
 
 /*
  * The q-quantile (0..1) of a histogram in ns: linear within its bucket, clipped to [min, max].
- * 0 when empty.
+ * 0 when empty. Of a sampled function an estimate for all its calls: those of windows are weighted.
  */
 uint64_t snapshot__quantile_ns(const struct snapshot_fn *fn, double q);
 uint64_t snapshot__mean_ns(const struct snapshot_fn *fn);
@@ -171,6 +198,11 @@ struct snapshot_filter {
  * of the whole (window, overhead, lost, profiles) stay. 0 or -ENOMEM.
  */
 int snapshot__keep(struct snapshot *s, const struct snapshot_filter *filter);
+
+/* A copy of how it was watched now, without what is of the whole time. NULL: nothing, or no memory.
+ */
+struct snapshot_sampled *snapshot_sampled__state(const struct snapshot_sampled *s);
+void snapshot_sampled__free(struct snapshot_sampled *s);
 
 uint64_t hist__count(const struct snapshot_hist *h);
 /* Bounds of the bucket at a place, ns (lower is exclusive). Place 0 is (2^(-1/16), 1]. */

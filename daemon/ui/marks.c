@@ -12,17 +12,27 @@ static uint64_t entry_only(const struct snapshot *s, const struct snapshot_fn *f
 	return fn->coverage == COVERAGE_ENTRY_ONLY;
 }
 
+static uint64_t windows(const struct snapshot *s, const struct snapshot_fn *fn)
+{
+	return fn->sampled && fn->sampled->windows;
+}
+
 /* A thousandth less than the window is the time between two clock readings. */
 static uint64_t shed(const struct snapshot *s, const struct snapshot_fn *fn)
 {
 	uint64_t window_ns = s->window.duration_ns;
 
-	return fn->observed_ns && fn->observed_ns < window_ns - window_ns / 1000;
+	return !windows(s, fn) && fn->observed_ns && fn->observed_ns < window_ns - window_ns / 1000;
 }
 
 static uint64_t sampled(const struct snapshot *s, const struct snapshot_fn *fn)
 {
-	return fn->coverage == COVERAGE_SAMPLED && !shed(s, fn);
+	return windows(s, fn) || (fn->coverage == COVERAGE_SAMPLED && !shed(s, fn));
+}
+
+static uint64_t partly_counted(const struct snapshot *s, const struct snapshot_fn *fn)
+{
+	return fn->sampled && fn->sampled->calls_estimated > fn->calls;
 }
 
 static uint64_t unwound(const struct snapshot *s, const struct snapshot_fn *fn)
@@ -68,8 +78,10 @@ static const struct mark {
 	const char *text;
 } marks[] = {
 	{ 'x', false, shed, "not probed all the time, to keep to the budget: of that time only" },
-	{ 's', false, sampled, "sampled: figures are estimates" },
+	{ 's', false, sampled, "timed in random windows, to keep to the budget: estimates" },
 	{ 'e', false, entry_only, "entries only: calls are counted, durations not measured" },
+	{ 'o', false, partly_counted,
+	  "calls not counted all the time, to keep to the budget: there were more" },
 	{ 't', false, tail_exits, "ends in a tail jump: what it jumps to is not its time" },
 	{ 'u', true, unwound, "ended by unwinding (a panic), not timed" },
 	{ 'i', true, in_flight, "still running at the end, not timed" },

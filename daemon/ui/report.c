@@ -20,6 +20,7 @@
 #define EDGES_SHOWN 5
 #define SKIPPED_SHOWN 3
 #define HOT_ROWS 10
+#define SHED_SHOWN 10u
 
 struct report {
 	const struct snapshot *s;
@@ -271,6 +272,7 @@ static void lost(struct report *r)
 		{ "edges_full", "calls whose caller is not in the list: no space left" },
 		{ "other_stack", "calls on coroutine or signal stacks: no place in the call tree" },
 		{ "shed_in_flight", "calls running when their probes were taken away" },
+		{ "not_sampled", "calls counted, not timed, to keep to the budget" },
 		{ "sites_disarmed", "probe sites whose breakpoint was overwritten" },
 		{ "programs_skipped", "hits the kernel dropped: a probe inside a probe" },
 	};
@@ -289,13 +291,58 @@ static void lost(struct report *r)
 	}
 }
 
+/* A later line says where the function is now. */
+static bool is_superseded(const struct snapshot *s, size_t i)
+{
+	for (size_t j = i + 1; j < s->overhead.shed_cnt; j++)
+		if (!strcmp(s->overhead.shed[j].name, s->overhead.shed[i].name))
+			return true;
+	return false;
+}
+
+static const struct snapshot_fn *fn_called(const struct snapshot *s, const char *name)
+{
+	for (size_t i = 0; i < s->fn_cnt; i++)
+		if (!strcmp(s->fns[i].name, name))
+			return &s->fns[i];
+	return NULL;
+}
+
+static void shed_line(struct report *r, const struct snapshot_shed *row)
+{
+	const struct snapshot_fn *fn = fn_called(r->s, row->name);
+	char rate[TEXT_CELL], cost[TEXT_CELL], calls[TEXT_CELL];
+
+	if (!row->from) {
+		sayf(r, STYLE_WARM, "Taken off: %s: %s", row->name, row->reason);
+		return;
+	}
+	text__count(rate, (uint64_t)row->calls_per_s, 12);
+	text__percent(cost, row->cost_ratio);
+	sayf(r, STYLE_WARM, "Budget: %s: %s -> %s, %s: %s calls/s, timing each costs %s of a CPU",
+	     row->name, row->from, row->to, row->reason, rate, cost);
+	if (!fn || !fn->sampled || !strcmp(fn->sampled->count, "exact"))
+		return;
+	text__count(calls, fn->sampled->calls_estimated, 12);
+	sayf(r, STYLE_WARM, "  calls in all: %s %s",
+	     strcmp(fn->sampled->count, "estimated") ? "at least" : "about", calls);
+}
+
 static void shed(struct report *r)
 {
-	for (size_t i = 0; i < r->s->overhead.shed_cnt; i++) {
-		const struct snapshot_shed *row = &r->s->overhead.shed[i];
+	const struct snapshot *s = r->s;
+	size_t shown = 0, left = 0;
 
-		sayf(r, STYLE_WARM, "Taken off: %s: %s", row->name, row->reason);
+	for (size_t i = s->overhead.shed_cnt; i-- > 0;) {
+		if (is_superseded(s, i))
+			continue;
+		if (shown++ < SHED_SHOWN)
+			shed_line(r, &s->overhead.shed[i]);
+		else
+			left++;
 	}
+	if (left)
+		sayf(r, STYLE_WARM, "  and %zu more functions", left);
 }
 
 static void never_called(struct report *r)

@@ -163,6 +163,16 @@ static void cell_in_flight(const struct snapshot *s, const struct snapshot_fn *f
 		none(out, style);
 }
 
+/* What its probes took from the target. */
+static void cell_cost(const struct snapshot *s, const struct snapshot_fn *fn, char out[TEXT_CELL],
+		      enum text_style *style)
+{
+	if (fn->cost_ns && s->window.duration_ns)
+		text__percent(out, (double)fn->cost_ns / (double)s->window.duration_ns);
+	else
+		none(out, style);
+}
+
 #define NO_SORT SORT_NAME
 #define REPORT_COLS(calls)                                                                         \
 	{ calls, 8, 0, SORT_CALLS, cell_calls }, { "Avg", 6, 60, SORT_MEAN, cell_mean },           \
@@ -172,7 +182,8 @@ static void cell_in_flight(const struct snapshot *s, const struct snapshot_fn *f
 		{ "% Total", 7, 66, NO_SORT, cell_share },                                         \
 		{ "Self", 7, 92, SORT_SELF, cell_self },                                           \
 		{ "Unwound", 7, 144, NO_SORT, cell_unwound },                                      \
-		{ "In flight", 9, 144, NO_SORT, cell_in_flight }, { NULL, 0, 0, NO_SORT, NULL },
+		{ "In flight", 9, 144, NO_SORT, cell_in_flight },                                  \
+		{ "Price", 7, 112, NO_SORT, cell_cost }, { NULL, 0, 0, NO_SORT, NULL },
 
 const struct table_col table_fn_cols[] = { REPORT_COLS("Calls") };
 const struct table_col table_async_cols[] = { REPORT_COLS("Polls") };

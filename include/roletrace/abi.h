@@ -32,8 +32,6 @@ typedef int64_t rt_s64;
 #define RT_ACTIVE_SLOTS 64u
 /* Copies of each counter, by CPU, against contention: min(CPUs, this), a power of two. */
 #define RT_MAX_SHARDS 8u
-/* Batches of probe sites, one link each. */
-#define RT_MAX_BATCHES 64u
 #define RT_MAX_FUNCTIONS (1u << 20)
 
 /* What a probe site is. The first member of a cookie's kind field. */
@@ -58,22 +56,28 @@ enum rt_insn_class {
 
 /*
  * The cookie of a site:
- *   bits  0-19 function id        bits 40-47 generation of the batch (0 is never live)
+ *   bits  0-19 function id        bits 40-47 generation of the link (0 is never live)
  *   bits 20-23 enum rt_site_kind  bits 48-63 how many 8-byte words the stack pointer is below
  *   bits 24-27 condition of a jcc            its value at the function's entry
  *   bit  28    enum rt_insn_class
- *   bits 32-37 batch
  */
 #define RT_COOKIE_FN(c) ((rt_u32)((c)&0xfffffu))
 #define RT_COOKIE_KIND(c) ((rt_u32)(((c) >> 20) & 0xfu))
 #define RT_COOKIE_COND(c) ((rt_u32)(((c) >> 24) & 0xfu))
 #define RT_COOKIE_CLASS(c) ((rt_u32)(((c) >> 28) & 1u))
-#define RT_COOKIE_BATCH(c) ((rt_u32)(((c) >> 32) & 0x3fu))
 #define RT_COOKIE_GEN(c) ((rt_u32)(((c) >> 40) & 0xffu))
 #define RT_COOKIE_SP_BYTES(c) (((c) >> 48) * 8u)
-#define RT_COOKIE(fn, kind, cond, class, batch, gen, sp_words)                                     \
+#define RT_COOKIE(fn, kind, cond, class, gen, sp_words)                                            \
 	((rt_u64)(fn) | (rt_u64)(kind) << 20 | (rt_u64)(cond) << 24 | (rt_u64)(class) << 28 |      \
-	 (rt_u64)(batch) << 32 | (rt_u64)(gen) << 40 | (rt_u64)(sp_words) << 48)
+	 (rt_u64)(gen) << 40 | (rt_u64)(sp_words) << 48)
+
+/*
+ * Generations of links. Lasting links count 1, 2, ... RT_GEN_LAST, 1, ...; that of a short window
+ * has its own.
+ */
+#define RT_GEN_LAST 254u
+#define RT_GEN_WINDOW 255u
+#define RT_GEN_NEXT(gen) ((gen) == RT_GEN_LAST ? 1u : (gen) + 1u)
 
 /* One call that has begun and not ended. */
 struct rt_frame {
@@ -89,6 +93,8 @@ struct rt_frame {
 #define RT_FRAME_STEPPED 1u /* its entry site is single-stepped */
 #define RT_FRAME_NESTED 2u  /* the same function is already active on this thread */
 #define RT_FRAME_FOREIGN 4u /* not on the thread's own stack: a coroutine, a signal stack */
+/* The epoch of the function when the call began, in bits 8-15 of the flags. */
+#define RT_FRAME_EPOCH(flags) (((flags) >> 8) & 0xffu)
 
 #define RT_STACK_HOME 1u    /* home_lo and home_hi are known */
 #define RT_STACK_SETTLED 2u /* the settling iterator has seen it: thread exit counts no more */
@@ -96,7 +102,9 @@ struct rt_frame {
 /* A thread's shadow stack. f[0] is the outermost call. */
 struct rt_stack {
 	rt_u32 depth;
-	rt_u32 flags;	/* RT_STACK_* */
+	rt_u32 flags; /* RT_STACK_* */
+	rt_u32 mark;  /* RT_MARK: the event a new link has just taken from the old one */
+	rt_u32 pad;
 	rt_u64 home_lo; /* the thread's own stack, [lo, hi) */
 	rt_u64 home_hi;
 	rt_u16 active[RT_ACTIVE_SLOTS]; /* open frames per hash of function id */
@@ -105,12 +113,14 @@ struct rt_stack {
 
 /* Counters of one function, one shard. All only grow. */
 struct rt_fn_stats {
+	/* all that a look at the price needs is in one cache line */
 	rt_u64 calls;
 	rt_u64 returned;
 	rt_u64 misses;	   /* hits that were no event: a jump not taken, an exit without entry */
+	rt_u64 unsampled;  /* more calls, counted and not timed on purpose */
+	rt_u64 stepped;	   /* of returned and misses: at single-stepped exit sites */
 	rt_u64 unwound;	   /* ended without passing an exit: panic, longjmp, thread exit */
 	rt_u64 untimed;	   /* calls that got no frame, or whose frame was given up: see lost */
-	rt_u64 ended;	   /* in flight when the process exited or exec'd */
 	rt_u64 tail_exits; /* returned calls that left by a tail jump */
 	rt_u64 sum_ns;	   /* all returned calls */
 	rt_u64 nested_ns;  /* of it in calls made while the function was active already */
@@ -119,15 +129,38 @@ struct rt_fn_stats {
 	rt_u64 max_ns;
 	rt_u64 corrected_ns; /* taken off for the probes that ran inside */
 	rt_u64 clamped;	     /* calls where that was more than the duration */
-	rt_u64 hist_lost;    /* returned calls that found no bucket */
 	rt_u64 zero_cnt;     /* returned calls of 0 ns (after correction) */
 };
 
-/* What the daemon tells the programs about a function. */
+/* What the daemon tells the programs about a function, and what happens too seldom for shards. */
 struct rt_fn_conf {
-	rt_u32 shed; /* its probes are being taken away: do not call its open frames unwound */
+	rt_u32 state; /* RT_CONF_*: one store changes all of it */
 	rt_u32 pad;
+	rt_u64 ended;	  /* calls in flight when the process exited or exec'd */
+	rt_u64 hist_lost; /* returned calls that found no bucket */
+	rt_u64 pad2;
 };
+
+/*
+ * The state of a function:
+ *   bits  0-7  generation of the link whose entries count; 0: none
+ *   bits  8-15 generation of the link whose exits count
+ *   bits 16-23 epoch: another one each time exits go unseen; older frames are not to be timed
+ *   bit  24    TIMED: entries get a frame
+ *   bit  25    GAPS: its exits were not always armed, strays are expected
+ *   bits 26-27 its link of entries, of exits is being replaced: RT_MARK says whose event it is
+ */
+#define RT_CONF_ENTRY_GEN(s) ((s)&0xffu)
+#define RT_CONF_EXIT_GEN(s) (((s) >> 8) & 0xffu)
+#define RT_CONF_EPOCH(s) (((s) >> 16) & 0xffu)
+#define RT_CONF_TIMED (1u << 24)
+#define RT_CONF_GAPS (1u << 25)
+#define RT_CONF_MARK_ENTRY (1u << 26)
+#define RT_CONF_MARK_EXIT (1u << 27)
+#define RT_CONF(entry_gen, exit_gen, epoch)                                                        \
+	((rt_u32)(entry_gen) | (rt_u32)(exit_gen) << 8 | (rt_u32)(epoch) << 16)
+/* Of the function, the new link's generation, and whether it is an exit. */
+#define RT_MARK(fn, gen, exit) (1u << 31 | (rt_u32)(exit) << 28 | (rt_u32)(gen) << 20 | (fn))
 
 /* One caller -> callee edge, one shard. Open addressing by hash; key 0 is free. */
 struct rt_edge {
@@ -181,9 +214,9 @@ struct rt_settled {
 
 #define RT_ASSERT_SIZE(type, size) _Static_assert(sizeof(type) == (size), #type)
 RT_ASSERT_SIZE(struct rt_frame, 48);
-RT_ASSERT_SIZE(struct rt_stack, 24 + 128 + 48 * 256);
+RT_ASSERT_SIZE(struct rt_stack, 32 + 128 + 48 * 256);
 RT_ASSERT_SIZE(struct rt_fn_stats, 128);
-RT_ASSERT_SIZE(struct rt_fn_conf, 8);
+RT_ASSERT_SIZE(struct rt_fn_conf, 32);
 RT_ASSERT_SIZE(struct rt_edge, 32);
 RT_ASSERT_SIZE(struct rt_settled, 32);
 

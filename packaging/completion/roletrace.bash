@@ -42,7 +42,7 @@ _roletrace_files() {
 
 # [FORMAT:]FILE
 _roletrace_output() {
-	_roletrace_words '- json: csv: csv-buckets: prom:' "$1"
+	_roletrace_words '- json: csv: csv-buckets: prom: html: svg: folded: pprof: speedscope:' "$1"
 	[[ ${COMPREPLY[0]-} != *: ]] || compopt -o nospace 2>/dev/null
 	_roletrace_files "$1"
 }
@@ -64,7 +64,7 @@ _roletrace() {
 	cur=${cur#=}
 	for word in "${COMP_WORDS[@]:1:COMP_CWORD-1}"; do
 		case $word in
-		list | check | report) command=${command:-$word} ;;
+		list | check | report | flame) command=${command:-$word} ;;
 		--)
 			# from there on it is the command to trace
 			_roletrace_files "$cur"
@@ -78,23 +78,25 @@ _roletrace() {
 	-p | --pid) _roletrace_pids "$cur" ;;
 	-o | --output) _roletrace_output "$cur" ;;
 	--name) _roletrace_names "$cur" ;;
-	--exe | --debug-file) _roletrace_files "$cur" ;;
+	--exe | --debug-file | --diff) _roletrace_files "$cur" ;;
 	--exit) _roletrace_words 'auto sites uretprobe' "$cur" ;;
 	--budget) _roletrace_words 'off' "$cur" ;;
 	--sort) _roletrace_words 'total calls avg p95 max self name' "$cur" ;;
+	--kind) _roletrace_words 'cpu calls off-cpu live alloc' "$cur" ;;
 	-d | --duration | -i | --interval | -f | --function | --crate | --exclude | --profile | --limit | --width) ;;
 	*)
 		case $command,$cur in
 		list,-*) _roletrace_words "$list" "$cur" ;;
 		check,-*) _roletrace_words '--verbose' "$cur" ;;
 		report,-*) _roletrace_words "$common $output --width" "$cur" ;;
-		report,*) _roletrace_files "$cur" ;;
+		flame,-*) _roletrace_words '--output --kind --diff --verbose' "$cur" ;;
+		report,* | flame,*) _roletrace_files "$cur" ;;
 		,-*)
 			_roletrace_words "$list $output --name --follow --duration --interval --budget --raw
 				--cpu-profile --off-cpu --off-cpu-min
 				--help --usage --version" "$cur"
 			;;
-		,*) _roletrace_words 'list check report' "$cur" ;;
+		,*) _roletrace_words 'list check report flame' "$cur" ;;
 		esac
 		;;
 	esac

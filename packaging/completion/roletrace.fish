@@ -12,7 +12,7 @@ function __roletrace_processes
 end
 
 function __roletrace_outputs
-    printf '%s\n' - json: csv: csv-buckets: prom:
+    printf '%s\n' - json: csv: csv-buckets: prom: html: svg: folded: pprof: speedscope:
     set --local format (string match --regex '^[a-z-]+:' -- (commandline --current-token))
     if test -n "$format"
         printf "$format%s\n" (__fish_complete_path (string replace $format '' -- (commandline --current-token)))
@@ -21,16 +21,20 @@ function __roletrace_outputs
     end
 end
 
-set --local tracing 'not __fish_seen_subcommand_from list check report'
-set --local probing 'not __fish_seen_subcommand_from check report'
-set --local choosing 'not __fish_seen_subcommand_from check'
-set --local reporting 'not __fish_seen_subcommand_from list check'
+set --local tracing 'not __fish_seen_subcommand_from list check report flame'
+set --local probing 'not __fish_seen_subcommand_from check report flame'
+set --local choosing 'not __fish_seen_subcommand_from check flame'
+set --local reporting 'not __fish_seen_subcommand_from list check flame'
+set --local writing 'not __fish_seen_subcommand_from list check'
 
 complete -c roletrace -f
 complete -c roletrace -n $tracing -a list -d 'What would be probed'
 complete -c roletrace -n $tracing -a check -d 'What this machine allows'
 complete -c roletrace -n $tracing -a report -d 'A saved snapshot again'
-complete -c roletrace -n '__fish_seen_subcommand_from report' -F
+complete -c roletrace -n $tracing -a flame -d 'Flamegraphs of a saved snapshot'
+complete -c roletrace -n '__fish_seen_subcommand_from report flame' -F
+complete -c roletrace -n '__fish_seen_subcommand_from flame' -l kind -x -a 'cpu calls off-cpu live alloc' -d 'Which stacks'
+complete -c roletrace -n '__fish_seen_subcommand_from flame' -l diff -r -F -d 'What changed since this snapshot'
 complete -c roletrace -n $probing -s p -l pid -x -a '(__roletrace_processes)' -d 'The process'
 complete -c roletrace -n $probing -l exe -r -F -d 'The process that runs this file; for list the file'
 complete -c roletrace -n $probing -l debug-file -r -F -d 'Separate debug file'
@@ -49,7 +53,7 @@ complete -c roletrace -n $tracing -l cpu-profile -d 'Sample where threads run'
 complete -c roletrace -n $tracing -l off-cpu -d 'Follow where threads wait'
 complete -c roletrace -n $tracing -l off-cpu-min -x -d 'But not shorter than, microseconds'
 complete -c roletrace -n $tracing -l raw -d 'Do not correct durations'
-complete -c roletrace -n $reporting -s o -l output -x -a '(__roletrace_outputs)' -d 'Write [FORMAT:]FILE'
+complete -c roletrace -n $writing -s o -l output -x -a '(__roletrace_outputs)' -d 'Write [FORMAT:]FILE'
 complete -c roletrace -n $reporting -l sort -x -a 'total calls avg p95 max self name' -d 'Order of rows'
 complete -c roletrace -n $reporting -l limit -x -d 'Rows per table'
 complete -c roletrace -n '__fish_seen_subcommand_from report' -l width -x -d 'Columns'

@@ -28,7 +28,7 @@ def commands():
 
 def test_every_option_is_completed():
     check({"pid", "output", "sort", "help"} <= options(), f"options in --help: {options()}")
-    equal(commands(), {"list", "check", "report"}, "commands in --help")
+    equal(commands(), {"list", "check", "report", "flame"}, "commands in --help")
     for shell, path in FILES.items():
         text = path.read_text()
         known = set(re.findall(r"-l ([a-z-]+)" if shell == "fish" else r"--([a-z][a-z-]*)", text))
@@ -57,13 +57,15 @@ def bash(*words):
 
 def test_bash_completes():
     equal(set(bash("")), commands(), "commands")
-    offered = {word.removeprefix("--") for part in ([], ["list"], ["report"]) for word in bash(*part, "--")}
+    offered = {word.removeprefix("--") for part in ([], ["list"], ["report"], ["flame"]) for word in bash(*part, "--")}
     equal(offered, options(), "options")
     equal(bash("report", "x", "--wi"), ["--width"], "an option of report")
     equal(bash("check", "--"), ["--verbose"], "options of check")
     equal(bash("-o", "cs"), ["csv:", "csv-buckets:"], "formats")
     equal(bash("-o", "csv", ":", "READ"), ["README.md"], "files behind a format")
     equal(bash("report", "READ"), ["README.md"], "files to report")
+    equal(bash("flame", "READ"), ["README.md"], "files to draw")
+    equal(bash("--kind", "c"), ["cpu", "calls"], "kinds")
     equal(bash("--sort", ""), "total calls avg p95 max self name".split(), "orders")
     check("sites" in bash("--exit", "="), "values behind =")
     equal(bash("--", "report", "--so"), [], "options of the command to trace")

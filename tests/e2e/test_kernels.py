@@ -33,7 +33,6 @@ CORE = (
     test_life.test_l6_fork_child_is_not_counted,
     test_life.test_l8_exec_ends_the_series,
     test_life.test_l11_main_thread_gone_before,
-    test_life.test_l11_main_thread_goes_meanwhile,
     test_life.test_target_exits,
 )
 
@@ -48,8 +47,11 @@ def without(features):
 
 
 def core(features):
+    cases = list(CORE)
+    if "uprobe_multi" not in features:
+        cases.append(test_life.test_l11_main_thread_goes_meanwhile)
     with without(features):
-        for case in CORE:
+        for case in cases:
             try:
                 case()
             except harness.Failure as e:
@@ -155,6 +157,18 @@ def test_single_probes_killed_while_attaching_and_detaching():
         t.process.wait()
         gone(f, before, 10)
     f.ask("quiesce")
+    f.finish()
+
+
+def test_single_probes_go_with_the_main_thread_and_come_again():
+    f = Fixture("no_main_thread", "late")
+    t = Trace(f, "--without", "uprobe_multi")
+    f.say("leave")
+    until(lambda: any("armed again" in s for s in t.stderr), 20, f"armed again: {t.stderr}")
+    truth = f.go()
+    snapshot = t.stop()
+    snapshot.exact(truth)
+    equal(snapshot.lost["sites_disarmed"], 2, "probes that were gone for a time")
     f.finish()
 
 

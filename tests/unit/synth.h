@@ -63,6 +63,28 @@ static const char *const synth_names[SYNTH_FNS] = {
 	"main",
 };
 
+/* A row that was timed in windows; those of windows are the upper half of its buckets. */
+static inline void synth__sampled(struct snapshot_fn *fn)
+{
+	struct snapshot_sampled *a = fn->sampled = calloc(1, sizeof(*a));
+
+	fn->coverage = COVERAGE_SAMPLED;
+	a->mode = "off";
+	a->count = "lower-bound";
+	a->counted_ns = 1400000000;
+	a->calls_estimated = 123456;
+	a->windows = 17;
+	a->given_up = 3;
+	a->weight = 2.5;
+	a->quantiles[0] = (struct snapshot_interval){ 700, 900 };
+	a->quantiles[1] = (struct snapshot_interval){ 1500, 17000 };
+	a->quantiles[2] = (struct snapshot_interval){ 15000, UINT64_MAX };
+	a->hist.first = fn->hist.first + fn->hist.cnt / 2;
+	a->hist.cnt = fn->hist.cnt - fn->hist.cnt / 2;
+	a->hist.counts = calloc(a->hist.cnt, sizeof(uint64_t));
+	memcpy(a->hist.counts, fn->hist.counts + fn->hist.cnt / 2, a->hist.cnt * sizeof(uint64_t));
+}
+
 static inline void synth__functions(struct snapshot *s)
 {
 	static const char *const aliases[] = { "_ZN14translator_sv25alias17h0123456789abcdefE" };
@@ -104,6 +126,7 @@ static inline void synth__functions(struct snapshot *s)
 	synth__calls(&s->fns[8], 800, 70000);
 	s->fns[8].floor_ns = 16200;
 	s->fns[8].observed_ns = 1300000000;
+	synth__sampled(&s->fns[8]);
 	s->fns[9].coverage = COVERAGE_ENTRY_ONLY;
 	s->fns[9].calls = 123456789;
 	synth__calls(&s->fns[10], 95000, 777);
@@ -120,9 +143,11 @@ static inline void synth__rest(struct snapshot *s)
 	s->lost[s->lost_cnt++] = (struct snapshot_lost){ "edges_full", 0 };
 	s->overhead.shed = calloc(1, sizeof(*s->overhead.shed));
 	s->overhead.shed_cnt = 1;
+	s->overhead.shed_fns = 1;
 	s->overhead.shed[0] =
-		(struct snapshot_shed){ synth_names[8], "70000 hits in 200ms over the budget",
-					1764471597300000000ull };
+		(struct snapshot_shed){ synth_names[8], "over budget", 1764471597300000000ull,
+					"exact",	"sampled",     70000.5,
+					0.125 };
 	s->edges = calloc(3, sizeof(*s->edges));
 	s->edges[s->edge_cnt++] = (struct snapshot_edge){ 6, 0, 2100, 850000000 };
 	s->edges[s->edge_cnt++] = (struct snapshot_edge){ 1, 0, 2221, 420000000 };

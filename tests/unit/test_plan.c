@@ -70,7 +70,7 @@ static const struct plan_fn *must_have(const struct plan *plan, const char *name
 	const struct plan_fn *fn = row(plan, name);
 
 	if (!fn)
-		plan__print(plan, stderr);
+		plan__print(plan, NULL, stderr);
 	cr_assert_not_null(fn, "no row '%s'", name);
 	return fn;
 }
@@ -514,7 +514,7 @@ Test(plan, list_says_what_is_probed_and_what_is_not)
 	size_t len;
 	FILE *out = open_memstream(&text, &len);
 
-	plan__print(plan, out);
+	plan__print(plan, NULL, out);
 	fclose(out);
 	cr_expect_not_null(strstr(text, "two_rets"));
 	cr_expect_not_null(strstr(text, "trap_first: the kernel refuses"));

@@ -5,6 +5,7 @@
 
 #include "base/strbuf.h"
 #include "export/export.h"
+#include "export/flame.h"
 #include "snapshot/read.h"
 #include "synth.h"
 #include "synth_stacks.h"
@@ -288,6 +289,21 @@ Test(read, other_documents_are_none)
 	}
 }
 
+/* Each kind in the format whose turn it is: all of them take long. */
+static void draw(const struct snapshot *s, struct strbuf *out)
+{
+	static const struct exporter *const formats[] = { &export_folded, &export_html, &export_svg,
+							  &export_pprof, &export_speedscope };
+	static unsigned int turn;
+
+	for (int kind = 0; kind < FLAME_CNT; kind++) {
+		struct flame_ask ask = { s, NULL, (enum flame_kind)kind };
+
+		cr_expect_eq(formats[turn % 5]->flame(&ask, out), 0);
+	}
+	turn++;
+}
+
 static bool try(const char *text, size_t len, bool whole)
 {
 	struct strbuf reason = STRBUF_INIT, again = STRBUF_INIT;
@@ -301,6 +317,7 @@ static bool try(const char *text, size_t len, bool whole)
 		export_csv.render(got, &again);
 		export_csv_buckets.render(got, &again);
 		export_prom.render(got, &again);
+		draw(got, &again);
 		snapshot__free(got);
 	}
 	strbuf__free(&reason);

@@ -244,10 +244,21 @@ Test(report, legend_has_only_marks_that_occur)
 	expect_says(text, "\n  t  ends in a tail jump");
 	expect_says(text, "\n  u  ended by unwinding");
 	expect_says(text, "\n     10 in translator_sv2::error::risky_parse\n");
-	expect_says(text, "\n  x  not probed all the time");
+	expect_says(text, "\n  s  timed in random windows");
+	expect_says(text, "\n  o  calls not counted all the time");
+	expect_says(text,
+		    "\nBudget: translator_sv2::hot_loop: exact -> sampled, over budget: 70000 "
+		    "calls/s, timing each costs 12.5% of a CPU\n  calls in all: at least 123456\n");
+	expect_silent(text, "\n  x  ");
 	expect_says(text, "\n  ?  ");
 	expect_silent(text, "\n  n  ");
 	expect_silent(text, "\n  h  ");
+	free(text);
+	/* as files had it before there were windows */
+	snapshot_sampled__free(s->fns[8].sampled);
+	s->fns[8].sampled = NULL;
+	text = print(s, 80, false);
+	expect_says(text, "\n  x  not probed all the time");
 	free(text);
 	s->fn_cnt = 1;
 	text = print(s, 80, false);

@@ -28,6 +28,30 @@ Test(snapshot, quantiles_of_nothing_one_and_equal_calls)
 	free(fn.hist.counts);
 }
 
+/* A call of a window stands for those that were not timed; one timed outside only for itself. */
+Test(snapshot, quantiles_of_windows_are_weighted)
+{
+	struct snapshot_fn fn = {}, windows = {};
+	struct snapshot_sampled sampled = { .weight = 9 };
+
+	for (int i = 0; i < 100; i++)
+		synth__call(&fn, 1000000); /* exact at first */
+	for (int i = 0; i < 50; i++) {
+		synth__call(&fn, 2000);
+		synth__call(&windows, 2000);
+	}
+	fn.sampled = &sampled;
+	sampled.hist = windows.hist;
+	/* 100 long ones, 450 short ones */
+	expect_near(snapshot__quantile_ns(&fn, 0.5), 2000, 0.05);
+	expect_near(snapshot__quantile_ns(&fn, 0.80), 2000, 0.05);
+	expect_near(snapshot__quantile_ns(&fn, 0.85), 1000000, 0.05);
+	sampled.weight = 1;
+	expect_near(snapshot__quantile_ns(&fn, 0.5), 1000000, 0.05);
+	free(fn.hist.counts);
+	free(windows.hist.counts);
+}
+
 Test(snapshot, quantiles_lie_within_a_bucket_of_the_truth)
 {
 	struct snapshot_fn fn = { 0 };

@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Rust names made readable. Works on demangled text alone and takes any: what is not understood is
+ * left as it is.
+ */
+#include "export/flame.h"
+
+#include <ctype.h>
+#include <string.h>
+
+#include "base/strbuf.h"
+
+#define MAX_NESTING 64 /* of generics; what is deeper is left as it is */
+
+static bool is_word(char c)
+{
+	return isalnum((unsigned char)c) || c == '_' || (c & 0x80);
+}
+
+/* ---- labels ---- */
+
+/* How long the closure at s is: "::{{closure}}", "::{closure#7}", "::{closure}"; 0: none. */
+static size_t closure_len(const char *s)
+{
+	size_t len;
+
+	if (!strncmp(s, "::{{closure}}", 13))
+		return 13;
+	if (strncmp(s, "::{closure", 10) != 0)
+		return 0;
+	len = 10;
+	if (s[len] == '#')
+		len += 1 + strspn(s + len + 1, "0123456789");
+	return s[len] == '}' ? len + 1 : 0;
+}
+
+/* "::h0123456789abcdef" */
+static bool is_hash(const char *s)
+{
+	return !strncmp(s, "::h", 3) && strspn(s + 3, "0123456789abcdef") == 16 && !s[19];
+}
+
+void flame_name__label(const char *name, struct strbuf *out)
+{
+	while (*name && !is_hash(name)) {
+		unsigned int closures = 0;
+		size_t len;
+
+		while ((len = closure_len(name))) {
+			name += len;
+			closures++;
+		}
+		if (closures == 1)
+			strbuf__adds(out, "{}");
+		else if (closures)
+			strbuf__addf(out, "{%u}", closures);
+		else
+			strbuf__addc(out, *name++);
+	}
+}
+
+/* ---- generics ---- */
+
+/* The '>' that closes the '<' at s, or NULL. Those of "->" and "=>" close nothing. */
+static const char *closing(const char *s, const char *end)
+{
+	int depth = 0;
+
+	for (const char *c = s; c < end; c++) {
+		if (*c == '<')
+			depth++;
+		else if (*c == '>' && c[-1] != '-' && c[-1] != '=' && !--depth)
+			return c;
+	}
+	return NULL;
+}
+
+/* Where a word stands in [s, end), not within brackets; NULL: nowhere. */
+static const char *find_outside(const char *s, const char *end, const char *word)
+{
+	size_t len = strlen(word);
+	int depth = 0;
+
+	for (; s + len <= end; s++) {
+		if (!depth && !memcmp(s, word, len))
+			return s;
+		if (strchr("<([{", *s))
+			depth++;
+		else if (strchr(")]}", *s) || (*s == '>' && s[-1] != '-' && s[-1] != '='))
+			depth--;
+	}
+	return NULL;
+}
+
+static void fold(const char *s, const char *end, bool last_only, int nesting, struct strbuf *out);
+
+/* What stands between the brackets. */
+static void fold_inside(const char *s, const char *end, bool is_path, int nesting,
+			struct strbuf *out)
+{
+	const char *as = find_outside(s, end, " as ");
+	const char *impl =
+		end - s > 5 && !memcmp(s, "impl ", 5) ? find_outside(s, end, " for ") : NULL;
+
+	if (as) {
+		fold(s, as, true, nesting, out);
+		strbuf__adds(out, " as ");
+		fold(as + 4, end, true, nesting, out);
+	} else if (impl) {
+		strbuf__adds(out, "impl ");
+		fold(s + 5, impl, true, nesting, out);
+		strbuf__adds(out, " for ");
+		fold(impl + 5, end, true, nesting, out);
+	} else if (is_path) {
+		fold(s, end, true, nesting, out);
+	} else {
+		strbuf__adds(out, "…");
+	}
+}
+
+/* A text or a part of one. last_only: of each path only the last part. */
+static void fold(const char *s, const char *end, bool last_only, int nesting, struct strbuf *out)
+{
+	size_t path = out->len; /* where the path that is being written begins */
+
+	while (s < end) {
+		const char *close = *s == '<' && nesting < MAX_NESTING ? closing(s, end) : NULL;
+		bool after_name = out->len > path && is_word(out->s[out->len - 1]);
+
+		if (close) {
+			strbuf__addc(out, '<');
+			fold_inside(s + 1, close, !after_name, nesting + 1, out);
+			strbuf__addc(out, '>');
+			s = close + 1;
+		} else if (s[0] == ':' && end - s > 2 && s[1] == ':') {
+			/* a turbofish is as good without its colons */
+			bool turbo = s[2] == '<' && after_name && strncmp(s + 2, "<impl ", 6) != 0;
+
+			if (last_only && is_word(s[2]))
+				out->s[out->len = path] = '\0';
+			else if (!turbo)
+				strbuf__adds(out, "::");
+			s += 2;
+		} else {
+			bool word = is_word(*s);
+
+			strbuf__addc(out, *s++);
+			if (!word && s[-1] != '{' && s[-1] != '}')
+				path = out->len;
+		}
+	}
+}
+
+void flame_name__fold(const char *label, struct strbuf *out)
+{
+	fold(label, label + strlen(label), false, 0, out);
+}
+
+/* ---- crates ---- */
+
+size_t flame_name__crate(const char *name, const char **crate)
+{
+	for (const char *s = name; *s; s++) {
+		size_t len = 0;
+
+		while (is_word(s[len]))
+			len++;
+		if (len && s[len] == ':' && s[len + 1] == ':') {
+			*crate = s;
+			return len;
+		}
+		if (len)
+			s += len - 1;
+	}
+	return 0;
+}
+
+static bool is_of(const char *name, const char *const *crates, size_t cnt)
+{
+	const char *crate;
+	size_t len = flame_name__crate(name, &crate);
+
+	for (size_t i = 0; i < cnt && len; i++)
+		if (strlen(crates[i]) == len && !memcmp(crates[i], crate, len))
+			return true;
+	return false;
+}
+
+bool flame_name__is_std(const char *name)
+{
+	static const char *const crates[] = { "core", "alloc", "std" };
+
+	return is_of(name, crates, sizeof(crates) / sizeof(crates[0]));
+}
+
+bool flame_name__is_runtime(const char *name)
+{
+	static const char *const crates[] = { "tokio",
+					      "tokio_util",
+					      "mio",
+					      "futures",
+					      "futures_util",
+					      "futures_core",
+					      "futures_executor",
+					      "futures_channel",
+					      "async_std",
+					      "async_executor",
+					      "async_task",
+					      "smol" };
+
+	return is_of(name, crates, sizeof(crates) / sizeof(crates[0]));
+}
