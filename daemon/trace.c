@@ -94,6 +94,18 @@ static enum plan_exit exit_of(const struct options *o)
 	}
 }
 
+static enum plan_memory memory_of(const struct options *o)
+{
+	switch (o->memory) {
+	case OPTION_MEMORY_LIVE:
+		return PLAN_MEMORY_LIVE;
+	case OPTION_MEMORY_STACKS:
+		return PLAN_MEMORY_STACKS;
+	default:
+		return PLAN_MEMORY_NONE;
+	}
+}
+
 static bool names_library(const struct options *o)
 {
 	for (size_t i = 0; i < o->functions.cnt; i++)
@@ -113,7 +125,7 @@ static int plan_target(const struct options *o, struct target *t, bool list, str
 	char root[64];
 	int code, err;
 
-	err = names_library(o) ? target__open_objects(t) : 0;
+	err = names_library(o) || memory_of(o) || list ? target__open_objects(t) : 0;
 	if (err)
 		return say(code_of(err), NULL, strerror(-err));
 	sources = calloc(t->object_cnt + 1, sizeof(*sources));
@@ -150,6 +162,10 @@ static int make_plan(const struct options *o, const struct plan_input *in, bool 
 		.profile = o->profile,
 		.exe_name = in->sources[0].path,
 		.exit = exit_of(o),
+		/* list tells what there is, whatever will be asked for */
+		.memory = list && !memory_of(o) ? PLAN_MEMORY_LIVE : memory_of(o),
+		.layer = (enum plan_layer)o->allocator,
+		.no_default = o->no_functions,
 		.want_inlined = list,
 	};
 	char *reason = NULL;
@@ -303,7 +319,7 @@ static int prepare(struct run *r)
 	code = r->outputs.cnt ? CODE_OK : open_default_output(r);
 	if (code)
 		return code;
-	if (o->no_functions) {
+	if (o->no_functions && !memory_of(o)) {
 		r->plan = calloc(1, sizeof(*r->plan));
 		if (!r->plan)
 			return say(CODE_FAILED, NULL, "out of memory");
