@@ -24,6 +24,7 @@ typedef __u32 __wsum;
 
 /* include/uapi/linux/bpf.h, the values used */
 enum bpf_map_type {
+	BPF_MAP_TYPE_HASH = 1,
 	BPF_MAP_TYPE_ARRAY = 2,
 	BPF_MAP_TYPE_TASK_STORAGE = 29,
 };

@@ -284,6 +284,14 @@ static __always_inline bool is_tail_called(struct task_struct *t, rt_u64 sp)
 	return area && !bpf_probe_read_user(&slot, sizeof(slot), (void *)sp) && slot == area->vaddr;
 }
 
+/* The path of frame i, which is of fn. */
+static __always_inline rt_u16 path_of(struct rt_stack *s, rt_u32 i, rt_u32 fn)
+{
+	rt_u32 above = caller_of(s, i);
+
+	return (rt_u16)path_step(above ? frame_at(s, above - 1)->path : RT_PATH_ROOT, fn);
+}
+
 /* A call begins at stack pointer sp. uret: by return probes, which replace the return address. */
 static __always_inline void shadow_enter(struct task_struct *t, rt_u32 fn, rt_u64 sp, rt_u32 class,
 					 bool uret)
@@ -336,7 +344,8 @@ static __always_inline void shadow_enter(struct task_struct *t, rt_u32 fn, rt_u6
 	f->child_ns = 0;
 	f->cost_ns = 0;
 	f->fn = fn;
-	f->flags = flags;
+	f->flags = (rt_u16)flags;
+	f->path = path_of(s, d, fn);
 	s->depth = d + 1;
 	f->start_ns = bpf_ktime_get_ns();
 }
@@ -359,7 +368,9 @@ static __always_inline void book_returned(struct rt_stack *s, rt_u32 i, rt_u64 d
 	/* what is no one's own work is in no one's self time: the floor neither */
 	net = raw ? dt : dt > floor ? dt - floor : 0;
 	inner = dt - net + f->child_ns;
-	book_call(fn, dt, inner < dt ? inner : dt, inside, flags);
+	inner = inner < dt ? inner : dt;
+	book_call(fn, dt, inner, inside, flags);
+	path_add(f->path, dt, dt - inner);
 	if (above) {
 		caller = frame_at(s, above - 1);
 		caller->cost_ns += f->cost_ns + pair_cost;

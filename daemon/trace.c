@@ -193,11 +193,16 @@ static int open_default_output(struct run *r)
 static int attach(struct run *r)
 {
 	const struct options *o = r->opts;
-	struct tracer_opts to = { .raw = o->raw, .empty = o->empty_programs, .budget = o->budget };
+	struct tracer_opts to = { .raw = o->raw,
+				  .empty = o->empty_programs,
+				  .growth = o->memory >= OPTION_MEMORY_GROWTH,
+				  .max_blocks = o->max_blocks,
+				  .budget = o->budget };
 	struct collector_opts co = {
 		.version = VERSION,
 		.kernel = r->features.kernel,
 		.exit_mode = r->plan->exit == PLAN_EXIT_URETPROBE ? "uretprobe" : "sites",
+		.leak_after_s = o->leak_after_s,
 		.budget = o->budget,
 	};
 	char *reason = NULL;
@@ -360,6 +365,7 @@ static void on_tick(struct run *r)
 	int err;
 
 	tracer__tick(r->tracer, now);
+	collector__tick(r->collector, now);
 	if (!draw_now && !write_now)
 		return;
 	err = collector__snapshot(r->collector, &s);

@@ -12,6 +12,7 @@
 #include "attach/calibrate.h"
 #include "attach/hands.h"
 #include "attach/links.h"
+#include "attach/memory.h"
 #include "attach/verify.h"
 #include "base/clock.h"
 #include "base/log.h"
@@ -25,10 +26,14 @@ struct tracer {
 	const struct target *target;
 	struct object obj;
 	struct links *links;
-	struct bpf_link *life[2];   /* thread exits, exec */
-	struct hands_pile to_close; /* probe links to close at the end */
-	struct breaker *breaker;    /* NULL: no budget */
-	const char **paths;	    /* that open the files, by object of the plan */
+	struct memory *memory; /* NULL: not traced */
+	double budget;
+	uint64_t memory_look_ns, memory_cost_ns; /* of the last look */
+	unsigned int memory_over;		 /* looks in a row */
+	struct bpf_link *life[2];		 /* thread exits, exec */
+	struct hands_pile to_close;		 /* probe links to close at the end */
+	struct breaker *breaker;		 /* NULL: no budget */
+	const char **paths;			 /* that open the files, by object of the plan */
 	rt_u32 *scratch;
 	bool *skip; /* no probes on it: refused or shed */
 	VEC(struct tracer_shed) shed;
@@ -120,6 +125,24 @@ static int find_paths(struct tracer *t, char **reason)
 	return 0;
 }
 
+static bool traces_allocators(const struct tracer *t)
+{
+	return t->plan->memory && !t->plan->memory_why;
+}
+
+static int set_up_memory(struct tracer *t, const struct tracer_opts *opts, rt_u32 tgid,
+			 char **reason)
+{
+	struct memory_opts mo = { .growth = opts->growth,
+				  .max_blocks = opts->max_blocks,
+				  .paths = t->paths,
+				  .tgid = tgid };
+
+	if (!opts->growth && !t->plan->memory)
+		return 0;
+	return memory__new(&t->obj, t->plan, t->target, &mo, &t->memory, reason);
+}
+
 static int set_up(struct tracer *t, const struct tracer_opts *opts, char **reason)
 {
 	bool uret = t->plan->exit == PLAN_EXIT_URETPROBE;
@@ -136,6 +159,7 @@ static int set_up(struct tracer *t, const struct tracer_opts *opts, char **reaso
 	if (err)
 		return err;
 	lo.paths = t->paths;
+	t->budget = opts->budget;
 	t->scratch = calloc(t->plan->fn_cnt + 1, sizeof(*t->scratch));
 	t->skip = calloc(t->plan->fn_cnt + 1, sizeof(*t->skip));
 	if (opts->budget >= 0)
@@ -145,8 +169,8 @@ static int set_up(struct tracer *t, const struct tracer_opts *opts, char **reaso
 	err = object__load((rt_u32)t->plan->fn_cnt, opts->raw, &t->obj);
 	if (err)
 		return fail(reason, err, "cannot load the BPF programs: %s", strerror(-err));
-	if (t->plan->fn_cnt) {
-		err = calibrate__run(&t->obj, uret, &t->to_close);
+	if (t->plan->fn_cnt || traces_allocators(t)) {
+		err = calibrate__run(&t->obj, uret || traces_allocators(t), &t->to_close);
 		if (err)
 			return fail(reason, err, "cannot measure the price of a probe: %s",
 				    strerror(-err));
@@ -165,7 +189,7 @@ static int set_up(struct tracer *t, const struct tracer_opts *opts, char **reaso
 	if (err)
 		return fail(reason, err, "cannot attach to '%s': %s", t->target->exe,
 			    strerror(-err));
-	return verify_first(t, reason);
+	return verify_first(t, reason) ?: set_up_memory(t, opts, tgid, reason);
 }
 
 int tracer__new(const struct plan *plan, const struct target *target,
@@ -195,6 +219,8 @@ void tracer__start(struct tracer *t)
 	t->next_look_ns = now;
 	t->next_verify_ns = now + VERIFY_INTERVAL_NS;
 	t->obj.skel->bss->gate = 1;
+	if (t->memory)
+		memory__start(t->memory);
 }
 
 static void shed(struct tracer *t, size_t cnt, uint64_t now_ns)
@@ -215,6 +241,25 @@ static void shed(struct tracer *t, size_t cnt, uint64_t now_ns)
 						   .mono_ns = now_ns };
 		log_info("over budget: '%s' is no longer probed", t->plan->fns[fn].name);
 	}
+}
+
+/* Half a second of allocations dearer than the whole budget, and the allocator is let go. */
+#define MEMORY_LOOKS 5
+
+static void look_at_memory(struct tracer *t, uint64_t now_ns)
+{
+	uint64_t hits, cost = memory__cost_ns(t->memory, &hits);
+	double spent = (double)(cost - t->memory_cost_ns);
+	double allowed = t->budget * (double)(now_ns - t->memory_look_ns);
+
+	t->memory_over = t->memory_look_ns && spent > allowed ? t->memory_over + 1 : 0;
+	t->memory_look_ns = now_ns;
+	t->memory_cost_ns = cost;
+	if (t->memory_over < MEMORY_LOOKS)
+		return;
+	memory__shed(t->memory);
+	log_warn("over budget: the allocator is no longer traced (%.1f%% of a CPU; --budget)",
+		 spent / allowed * t->budget * 100);
 }
 
 static void verify_again(struct tracer *t)
@@ -243,6 +288,8 @@ void tracer__tick(struct tracer *t, uint64_t now_ns)
 
 		if (cnt)
 			shed(t, cnt, now_ns);
+		if (t->memory && !memory__is_shed(t->memory))
+			look_at_memory(t, now_ns);
 		t->next_look_ns = now_ns + BREAKER_INTERVAL_NS;
 	}
 	if (now_ns >= t->next_verify_ns && target__alive(t->target)) {
@@ -254,6 +301,8 @@ void tracer__tick(struct tracer *t, uint64_t now_ns)
 void tracer__stop(struct tracer *t)
 {
 	t->obj.skel->bss->gate = 0;
+	if (t->memory)
+		memory__stop(t->memory);
 	object__synchronize();
 }
 
@@ -264,6 +313,7 @@ void tracer__free(struct tracer *t)
 	if (t->obj.skel)
 		t->obj.skel->bss->gate = 0;
 	links__free(t->links, &t->to_close);
+	memory__free(t->memory, &t->to_close);
 	hands__close(&t->to_close);
 	for (size_t i = 0; i < sizeof(t->life) / sizeof(t->life[0]); i++)
 		bpf_link__destroy(t->life[i]);
@@ -274,6 +324,11 @@ void tracer__free(struct tracer *t)
 	free(t->skip);
 	vec__free(&t->shed);
 	free(t);
+}
+
+struct memory *tracer__memory(struct tracer *t)
+{
+	return t->memory;
 }
 
 struct object *tracer__object(struct tracer *t)
@@ -297,7 +352,7 @@ uint32_t tracer__fn_cnt(const struct tracer *t)
 
 size_t tracer__probe_cnt(const struct tracer *t)
 {
-	return links__site_cnt(t->links);
+	return links__site_cnt(t->links) + (t->memory ? memory__probe_cnt(t->memory) : 0);
 }
 
 const struct tracer_shed *tracer__shed(const struct tracer *t, size_t *cnt)

@@ -14,12 +14,15 @@
 #include "plan/plan.h"
 #include "target/process.h"
 
+struct memory;
 struct tracer;
 
 struct tracer_opts {
-	bool raw;      /* no correction of durations */
-	bool empty;    /* programs that do nothing: the floor of the benchmarks */
-	double budget; /* share of one CPU; < 0: none */
+	bool raw;	   /* no correction of durations */
+	bool empty;	   /* programs that do nothing: the floor of the benchmarks */
+	bool growth;	   /* --memory growth: page faults by call path */
+	rt_u32 max_blocks; /* of the table of live blocks */
+	double budget;	   /* share of one CPU; < 0: none */
 };
 
 /* A function whose probes were taken away while running. */
@@ -38,6 +41,8 @@ void tracer__tick(struct tracer *t, uint64_t now_ns);
 void tracer__stop(struct tracer *t);
 void tracer__free(struct tracer *t);
 
+/* NULL: memory is not traced. */
+struct memory *tracer__memory(struct tracer *t);
 struct object *tracer__object(struct tracer *t);
 bool tracer__refused(const struct tracer *t, rt_u32 fn);
 uint32_t tracer__fn_cnt(const struct tracer *t); /* probed */

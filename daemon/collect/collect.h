@@ -14,7 +14,8 @@ struct collector;
 
 struct collector_opts {
 	const char *version, *kernel, *exit_mode;
-	double budget; /* < 0: off */
+	double leak_after_s; /* see --leak-after */
+	double budget;	     /* < 0: off */
 };
 
 /* All borrowed; they outlive the collector and its snapshots. NULL with errno on failure. */
@@ -28,6 +29,9 @@ void collector__start(struct collector *c);
 void collector__stop(struct collector *c);
 /* The target has ended. */
 void collector__target_ended(struct collector *c);
+
+/* What must be looked at between snapshots; call it about ten times a second. */
+void collector__tick(struct collector *c, uint64_t now_ns);
 
 /* 0 or -errno. The caller frees with snapshot__free. */
 int collector__snapshot(struct collector *c, struct snapshot **out);

@@ -14,6 +14,7 @@
 #include "base/strbuf.h"
 #include "plan/flow.h"
 #include "plan/rows.h"
+#include "symbols/cfi.h"
 #include "symbols/demangle.h"
 #include "symbols/image.h"
 
@@ -113,6 +114,8 @@ struct search {
 	const struct image *img;
 	VEC(struct found) found[KIND_CNT];
 	bool marked[MARK_CNT];
+	bool shared; /* a shared library: calls within it can be replaced */
+	size_t skips;
 	bool oom;
 };
 
@@ -268,6 +271,86 @@ static int add_site(struct search *s, const struct found *f, bool rust, char **w
 	return 0;
 }
 
+/* ---- glibc's frees that are none ---- */
+
+/*
+ * A thread that ends hands the blocks of its cache back by calling free once more for each, though
+ * the program has freed them all. These calls are told by where they stand: in the shared library
+ * only malloc's own code calls free directly, all else goes through a stub, so that it can be
+ * replaced. In a static program a symbol tells.
+ */
+#define SHUTDOWN "thread_freeres"
+#define SHUTDOWN_TOO "tcache_thread_shutdown"
+#define NEAR_BYTES (128u << 10) /* malloc's code is one object file */
+#define CALL_BYTES 5
+
+static bool is_instruction(const struct image *img, uint64_t vaddr, uint64_t target)
+{
+	struct cfi_fde fde;
+	struct insn in;
+
+	if (!cfi__find(img, vaddr, &fde))
+		return false;
+	for (uint64_t at = fde.start; at <= vaddr; at += in.len) {
+		size_t avail;
+		const uint8_t *p = image__bytes(img, at, &avail);
+
+		if (!p || !insn__decode(p, avail, at, &in))
+			return false;
+		if (at == vaddr)
+			return in.flow == INSN_CALL && in.target == target;
+	}
+	return false;
+}
+
+static bool is_shutdown(const struct search *s, uint64_t vaddr)
+{
+	size_t cnt, i = image__lower_bound(s->img, vaddr + 1);
+	const struct symbol *syms = image__symbols(s->img, &cnt);
+	const char *name;
+
+	if (s->shared)
+		return true;
+	while (i && syms[i - 1].type < SYMBOL_FUNC)
+		i--;
+	name = i ? image__str(s->img, syms[i - 1].name) : "";
+	return strstr(name, SHUTDOWN) || strstr(name, SHUTDOWN_TOO);
+}
+
+static int add_skip(struct search *s, uint64_t vaddr)
+{
+	struct plan_mem_site *slot = vec__push(&s->build->mem_sites);
+
+	if (!slot)
+		return -ENOMEM;
+	*slot = (struct plan_mem_site){ .vaddr = vaddr,
+					.allocator = (uint32_t)s->build->allocators.cnt - 1,
+					.op = RT_MEM_SKIP,
+					.insn = RT_INSN_EMULATED };
+	s->skips++;
+	return image__code_offset(s->img, vaddr, &slot->offset) ? 0 : -ENOMEM;
+}
+
+static int add_skips(struct search *s, const struct symbol *free_sym)
+{
+	uint64_t target = free_sym->addr, from = target > NEAR_BYTES ? target - NEAR_BYTES : 0;
+	int err = 0;
+
+	for (uint64_t at = from; at < target + NEAR_BYTES && !err; at++) {
+		size_t avail;
+		const uint8_t *p = image__bytes(s->img, at, &avail);
+		int32_t distance;
+
+		if (!p || avail < CALL_BYTES || *p != 0xe8)
+			continue;
+		memcpy(&distance, p + 1, sizeof(distance));
+		if (at + CALL_BYTES + (uint64_t)(int64_t)distance == target &&
+		    is_instruction(s->img, at, target) && is_shutdown(s, at))
+			err = add_skip(s, at);
+	}
+	return err;
+}
+
 static bool has(const struct search *s, size_t kind, enum rt_mem_op from, enum rt_mem_op to)
 {
 	for (size_t i = 0; i < s->found[kind].cnt; i++) {
@@ -308,6 +391,14 @@ static char *missing(const struct search *s, size_t kind)
 	return why;
 }
 
+static const struct found *find_op(const struct search *s, size_t kind, enum rt_mem_op op)
+{
+	for (size_t i = 0; i < s->found[kind].cnt; i++)
+		if (s->found[kind].data[i].fn->op == op)
+			return &s->found[kind].data[i];
+	return NULL;
+}
+
 static int add_family(struct search *s, size_t kind)
 {
 	struct plan_allocator *a;
@@ -329,13 +420,19 @@ static int add_family(struct search *s, size_t kind)
 	}
 	a->why = why;
 	a->functions = strbuf__take(&names);
-	a->chunk = a->source && !strcmp(a->source, "glibc");
+	if (a->source && !strcmp(a->source, "glibc")) {
+		const struct found *f = find_op(s, kind, RT_MEM_FREE);
+
+		/* without them chunks alone would count blocks twice: then by address */
+		err = err ?: f ? add_skips(s, f->sym) : 0;
+		a->chunk = s->skips != 0;
+	}
 	return err ?: a->source && a->functions ? 0 : -ENOMEM;
 }
 
 int allocators__add(struct build *b, const struct image *img)
 {
-	struct search s = { .build = b, .img = img };
+	struct search s = { .build = b, .img = img, .shared = b->objects.cnt > 1 };
 	int err;
 
 	scan(&s);

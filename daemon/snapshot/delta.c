@@ -254,6 +254,7 @@ struct snapshot *snapshot__delta(const struct snapshot *now, const struct snapsh
 	out->edges = NULL;
 	out->skipped = NULL;
 	out->profiles = NULL;
+	out->memory = NULL;
 	out->paths = NULL;
 	out->alloc_stacks = NULL;
 	out->path_cnt = out->alloc_stack_cnt = 0;

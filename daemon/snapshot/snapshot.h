@@ -45,6 +45,9 @@ struct snapshot_fn {
 	uint64_t corrected_ns, clamped, floor_ns, price_ns; /* floor, price: of one call */
 	uint64_t hist_lost;
 	struct snapshot_hist hist;
+	/* by it while it was the innermost traced function (--memory stacks) */
+	bool has_alloc;
+	struct snapshot_sums alloc;
 };
 
 struct snapshot_edge {
@@ -105,6 +108,7 @@ struct snapshot {
 	struct snapshot_skip *skipped; /* array owned */
 	size_t skip_cnt;
 	struct snapshot_profiles *profiles; /* owned; NULL: none was asked for */
+	struct snapshot_memory *memory;	    /* owned; NULL: not traced */
 	struct snapshot_path *paths;	    /* array owned */
 	size_t path_cnt;
 	struct snapshot_alloc_stack *alloc_stacks; /* array owned */

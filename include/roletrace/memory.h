@@ -19,6 +19,7 @@ enum rt_mem_op {
 	RT_MEM_RUST_ALLOC,   /* (bytes, alignment): also __rust_alloc_zeroed; no exit is seen */
 	RT_MEM_RUST_DEALLOC, /* (block, bytes, alignment) */
 	RT_MEM_RUST_REALLOC, /* (block, old bytes, alignment, bytes) */
+	RT_MEM_SKIP, /* a call of free by the allocator itself: of a block that is free already */
 	RT_MEM_OPS,
 };
 
@@ -26,8 +27,25 @@ enum rt_mem_op {
 /* Size class of n bytes: 0 for 0, else 1 + the position of the top bit. */
 #define RT_MEM_CLASSES 48u
 
+/* Losses of the memory programs, by name: the order of RT_MEM_LOST_NAMES. */
+enum rt_mem_lost {
+	RT_MEM_LOST_NO_STORAGE, /* no memory for a thread's state: its call is not counted */
+	RT_MEM_LOST_ORPHANS,	/* an end without its beginning: in flight when the gate opened */
+	RT_MEM_LOST_UNREAD,	/* the size of a block could not be read: counted as 0 bytes */
+	RT_MEM_LOST_NO_MEMORY,	/* the kernel had no memory for a block's entry: it is unowned */
+	RT_MEM_LOST_CNT,
+};
+
+#define RT_MEM_LOST_NAMES                                                                          \
+	{                                                                                          \
+		"memory_no_storage", "memory_orphan_exits", "memory_unread_sizes",                 \
+			"memory_no_entry"                                                          \
+	}
+
 /* How the bytes of a block are known. */
 #define RT_MEM_CHUNK 1u /* glibc: the word before it has the size of its chunk */
+/* There is no entry program: the function calls no other of its family. */
+#define RT_MEM_ALONE 2u
 
 /* The cookie of an allocator's site: operation, family, flags. */
 #define RT_MEM_COOKIE(op, family, flags)                                                           \
@@ -44,12 +62,11 @@ struct rt_mem_sums {
 
 /* What else happened in a family, one shard. */
 struct rt_mem_events {
-	rt_u64 hits; /* programs run, for the price */
+	rt_u64 entries, returns; /* traps, for the price */
 	rt_u64 failed;
-	rt_u64 unknown_frees;		   /* by address: of blocks from before the attach */
+	rt_u64 unknown_frees;		   /* of blocks that the table does not have */
+	rt_u64 unknown_bytes;		   /* where chunks tell */
 	rt_u64 unowned_cnt, unowned_bytes; /* allocated when the table was full */
-	rt_u64 unowned_freed_cnt, unowned_freed_bytes; /* and freed */
-	rt_u64 unread; /* the size of a block could not be read: counted as 0 bytes */
 };
 
 /* A call of the allocator that has begun. Only the outermost one of a thread counts. */
@@ -62,7 +79,7 @@ struct rt_mem_call {
 	rt_u32 op;
 	rt_u32 old_owner;
 	rt_u32 had_block; /* old_* hold what the table had of the old block */
-	rt_u32 pad;
+	rt_u32 skip;	  /* the next free is none */
 };
 
 /* A live block by its address. */
@@ -74,7 +91,7 @@ struct rt_mem_block {
 };
 
 RT_ASSERT_SIZE(struct rt_mem_sums, 32);
-RT_ASSERT_SIZE(struct rt_mem_events, 64);
+RT_ASSERT_SIZE(struct rt_mem_events, 56);
 RT_ASSERT_SIZE(struct rt_mem_call, 56);
 RT_ASSERT_SIZE(struct rt_mem_block, 24);
 
