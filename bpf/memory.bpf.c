@@ -229,6 +229,8 @@ int mem_enter(struct pt_regs *ctx)
 		call->old_born_ns = old.born_ns;
 		call->old_owner = old.owner;
 		call->had_block = 1;
+	} else if (RT_MEM_COOKIE_FLAGS(cookie) & RT_MEM_CHUNK) {
+		call->old_bytes = chunk_bytes(ctx->di);
 	}
 	return 0;
 }
@@ -254,8 +256,10 @@ static __always_inline void free_old(rt_u64 cookie, const struct rt_mem_call *ca
 	if (!call->had_block) {
 		struct rt_mem_events *e = events_of(family);
 
-		if (e)
+		if (e) {
 			add(&e->unknown_frees, 1);
+			add(&e->unknown_bytes, call->old_bytes);
+		}
 		return;
 	}
 	count_free(sums_of(family, call->old_bytes), call->old_bytes);
