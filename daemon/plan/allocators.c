@@ -114,7 +114,8 @@ struct search {
 	const struct image *img;
 	VEC(struct found) found[KIND_CNT];
 	bool marked[MARK_CNT];
-	bool shared; /* a shared library: calls within it can be replaced */
+	bool operators; /* C++'s operator new is in the file, too */
+	bool shared;	/* a shared library: calls within it can be replaced */
 	size_t skips;
 	bool oom;
 };
@@ -192,6 +193,7 @@ static void scan(struct search *s)
 
 		if (syms[i].type < SYMBOL_FUNC)
 			continue;
+		s->operators |= !strcmp(name, "_Znwm");
 		for (size_t m = 0; m < MARK_CNT; m++)
 			s->marked[m] |= !strcmp(name, marks[m].symbol);
 		fn = look_up_rust(name);
@@ -260,7 +262,10 @@ static int add_site(struct search *s, const struct found *f, bool rust, char **w
 	int err = flow__analyse(s->img, f->sym, f->sym->size, &flow), ret = 0;
 
 	if (!err && rust && !*why && !is_plain_shim(s->img, &flow))
-		ret = asprintf(why, "'%s' was inlined by link-time optimisation", f->fn->name);
+		ret = asprintf(
+			why,
+			"'%s' is more than a call of an allocator: some calls of it may be inlined",
+			f->fn->name);
 	if (!err && !place(s->img, f, &flow, &site) && !*why)
 		ret = asprintf(why, "no probe can be put on '%s'", f->fn->name);
 	flow__free(&flow);
@@ -430,6 +435,29 @@ static int add_family(struct search *s, size_t kind)
 	return err ?: a->source && a->functions ? 0 : -ENOMEM;
 }
 
+/*
+ * jemalloc and its kind inline their malloc into operator new. A return probe there would be in the
+ * way of the exception when memory is out, so it has none.
+ */
+static int note_operators(struct search *s)
+{
+	struct build *b = s->build;
+	const struct plan_allocator *a = &b->allocators.data[b->allocators.cnt - 1];
+	char **slot;
+
+	if (!s->operators || a->rust || a->chunk || a->why)
+		return 0;
+	slot = vec__push(&b->notes);
+	if (!slot)
+		return -ENOMEM;
+	if (asprintf(slot,
+		     "%s in %s has an operator new of its own: what C++ code allocates is not "
+		     "seen, its frees count as unknown",
+		     a->source, b->objects.data[a->object].name) < 0)
+		b->notes.cnt--;
+	return 0;
+}
+
 int allocators__add(struct build *b, const struct image *img)
 {
 	struct search s = { .build = b, .img = img, .shared = b->objects.cnt > 1 };
@@ -441,7 +469,7 @@ int allocators__add(struct build *b, const struct image *img)
 		/* a lone name is somebody's own helper, not an allocator: but for Rust's shims */
 		if (!err && s.found[k].cnt && (k == KIND_RUST || s.found[k].cnt > 1) &&
 		    b->allocators.cnt < RT_MEM_MAX_FAMILIES)
-			err = add_family(&s, k);
+			err = add_family(&s, k) ?: note_operators(&s);
 		vec__free(&s.found[k]);
 	}
 	return err;

@@ -2,9 +2,11 @@
 """--memory: live bytes and blocks against the fixture's own account (malloc_usable_size)."""
 
 import os
+import re
+import subprocess
 
 import harness
-from harness import Fixture, Trace, check, equal
+from harness import Fixture, Trace, check, close, equal
 
 
 def warm(*args, **kwargs):
@@ -158,3 +160,129 @@ def test_memory_off():
     f.go()
     check("memory" not in t.stop().doc, "memory in the file")
     f.finish()
+
+
+def preloaded(library, source, exact_bytes=True):
+    """Another allocator before libc's: each has its own figures, and libc's is not asked."""
+    path = f"/usr/lib/x86_64-linux-gnu/{library}"
+    if not os.path.exists(path):
+        raise harness.Skip(f"no {path}")
+    for mode in ("live", "stacks"):
+        f, base = warm(4, 5_000, command=("env", f"LD_PRELOAD={path}"))
+        _, m, truth = memory(f, base, mode, ["churn", "churn"], functions=("traced_edges",))
+        if not exact_bytes:
+            usable = truth.pop("live_bytes")
+            check(usable / 2 < m["live_bytes"] <= usable, f"live {m['live_bytes']} of {usable}")
+        agree(m, truth)
+        rows = {a["source"]: a for a in m["allocators"]}
+        equal(sorted(rows), sorted(["glibc", source]), "allocators found")
+        equal(rows[source]["size_basis"], "requested", "what a byte is")
+        equal(rows[source]["live_count"], truth["live_count"], f"blocks of {source}")
+        equal(rows["glibc"]["alloc_count"], 0, "blocks of libc")
+        f.finish()
+
+
+def test_a8_jemalloc():
+    preloaded("libjemalloc.so.2", "jemalloc")
+
+
+def test_a8_mimalloc():
+    # large blocks are larger than it says they would be: requested is less than usable
+    preloaded("libmimalloc.so.2", "mimalloc", exact_bytes=False)
+
+
+def rust(kind, *args):
+    f = Fixture("allocs", *args, exe=os.path.join(harness.FIXTURES, f"rust-allocs-{kind}"))
+    f.ask("churn")
+    return f, f.ask("drop")
+
+
+def check_rust(kind, mode, source, basis, keys, *args):
+    f, base = rust(kind, 4, 3_000)
+    _, m, truth = memory(f, base, mode, ["churn"], *args, functions=("allocs::*",))
+    agree(m, {key: truth[key] for key in keys})
+    equal((m["source"], m["size_basis"]), (source, basis), "whose figures")
+    f.finish()
+    return m
+
+
+def test_a7_rust_shims_tell_all():
+    """Entries alone, and the requested sizes: no exit, no table."""
+    m = check_rust("plain", "live", "rust", "requested", ("live_bytes", "live_count"))
+    equal([a["source"] for a in m["allocators"] if a["traced"]], ["rust"], "layers traced")
+
+
+def test_a7_two_layers_are_not_added():
+    m = check_rust("plain", "live", "glibc", "usable", ("live_count",), "--allocator", "all")
+    rows = {a["source"]: a for a in m["allocators"]}
+    equal(rows["rust"]["live_count"], rows["glibc"]["live_count"], "the same blocks twice")
+    check(rows["rust"]["live_bytes"] < rows["glibc"]["live_bytes"], "usable is more than requested")
+
+
+def test_a7_stacks_of_rust():
+    m = check_rust("plain", "stacks", "glibc", "usable", ("live_count",))
+    top = m["stacks"][0]
+    check(top["frames"][-1] == "allocs::traced_vector", f"top stack: {top}")
+
+
+def test_a9_inlined_shims_are_not_believed():
+    for kind in ("lto", "counting"):
+        m = check_rust(kind, "live", "glibc", "usable", ("live_count",))
+        rows = {a["source"]: a for a in m["allocators"]}
+        check("rust" in rows and not rows["rust"]["traced"], f"{kind}: {m['allocators']}")
+        check(rows["rust"]["reason"], "no reason why not")
+
+
+def test_e7_names_from_before_rust_1_87():
+    """__rust_alloc without a mangling: the same program, its symbols renamed."""
+    new = os.path.join(harness.FIXTURES, "rust-allocs-plain")
+    old = os.path.join(harness.scratch(), "allocs")
+    names = re.findall(
+        r" (_RNvC\w+7___rustc\d+_(__(?:rust|rdl|rg)_\w+))", subprocess.check_output(["nm", new], text=True)
+    )
+    check(len(names) >= 8, f"shims in the file: {names}")
+    subprocess.check_call(
+        ["objcopy", *(f"--redefine-sym={mangled}={plain}" for mangled, plain in names), new, old]
+    )
+    f = Fixture("allocs", 2, 1_000, exe=old)
+    f.ask("churn")
+    base = f.ask("drop")
+    _, m, truth = memory(f, base, "live", ["churn"], functions=("allocs::*",))
+    equal(m["source"], "rust", "whose figures")
+    agree(m, {key: truth[key] for key in ("live_bytes", "live_count")})
+    f.finish()
+
+
+def served(mode, seconds, *args):
+    """What the leak verdicts say of two kinds of work, after some seconds: by function."""
+    f, base = rust("plain", 1, 10)
+    t = Trace(f, "--memory", "stacks", *args, functions=("allocs::traced_*",))
+    f.ask(f"{mode} {seconds}")
+    m = t.stop().doc["memory"]
+    f.finish()
+    return {s["frames"][-1]: s for s in m["stacks"]}
+
+
+def test_leak_is_found_under_churn():
+    """10 KB/s among some 3 MB/s that are given back: it alone is called growing."""
+    stacks = served("leak", 9, "--leak-after", 1.5)
+    growing = [name for name, s in stacks.items() if s["verdict"] == "growing"]
+    equal(growing, ["allocs::traced_leak"], f"what grows, of {list(stacks)}")
+    leak = stacks["allocs::traced_leak"]
+    rate = leak["live_bytes"] / 9
+    close(leak["slope_bytes_per_s"], rate, 0.25, "growth per second")
+    check(leak["slope_error"] < leak["slope_bytes_per_s"] / 2, f"error {leak['slope_error']}")
+    close(leak["old_bytes_per_s"], rate, 0.25, "what stays, per second")
+    check(leak["oldest_ns"] > 8e9, f"age of the oldest: {leak['oldest_ns']}")
+    equal(stacks["allocs::traced_vector"]["verdict"], "steady", "verdict on the churn")
+
+
+def test_sawtooth_is_no_leak():
+    stacks = served("sawtooth", 7, "--leak-after", 1)
+    equal(stacks["allocs::traced_sawtooth"]["verdict"], "steady", f"{stacks}")
+    equal([s for s in stacks.values() if s["verdict"] == "growing"], [], "what grows")
+
+
+def test_too_short_a_look_says_nothing():
+    stacks = served("leak", 1)
+    equal({s["verdict"] for s in stacks.values()}, {None}, "verdicts")
