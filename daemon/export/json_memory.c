@@ -141,13 +141,8 @@ static void faults(struct jsonw *w, const struct snapshot_memory *m)
 	jsonw__close(w, ']');
 }
 
-void json__memory(struct jsonw *w, const struct snapshot *s)
+static void whole(struct jsonw *w, const struct snapshot_memory *m)
 {
-	const struct snapshot_memory *m = s->memory;
-
-	if (!m)
-		return;
-	section(w, "memory", '{');
 	put_string(w, "mode", memory_mode_names[m->mode]);
 	put_string_or_null(w, "source", m->source);
 	jsonw__key(w, "reliable");
@@ -165,9 +160,20 @@ void json__memory(struct jsonw *w, const struct snapshot *s)
 	for (size_t i = 0; i < m->allocator_cnt; i++)
 		allocator(w, &m->allocators[i]);
 	jsonw__close(w, ']');
-	if (m->mode == MEMORY_STACKS && m->source) {
+	if (m->mode == MEMORY_STACKS && m->source)
 		put_real(w, "leak_after_s", m->leak_after_s);
+}
+
+void json__memory(struct jsonw *w, const struct snapshot *s)
+{
+	const struct snapshot_memory *m = s->memory;
+
+	if (!m && !s->alloc_stack_cnt)
+		return;
+	section(w, "memory", '{');
+	if (m)
+		whole(w, m);
+	if (s->alloc_stack_cnt || (m && m->mode == MEMORY_STACKS && m->source))
 		json__alloc_stacks(w, s);
-	}
 	jsonw__close(w, '}');
 }

@@ -13,6 +13,7 @@
 #include "base/utf8.h"
 #include "snapshot/snapshot.h"
 #include "ui/marks.h"
+#include "ui/memory.h"
 #include "ui/table.h"
 #include "ui/text.h"
 
@@ -269,6 +270,11 @@ static void lost(struct report *r)
 		{ "edges_full", "calls whose caller is not in the list: no space left" },
 		{ "other_stack", "calls on coroutine or signal stacks: no place in the call tree" },
 		{ "shed_in_flight", "calls running when their probes were taken away" },
+		{ "paths_full", "calls in no call path: no space left" },
+		{ "memory_no_storage", "allocator calls not counted: no memory" },
+		{ "memory_orphan_exits", "allocator calls already running when tracing began" },
+		{ "memory_unread_sizes", "blocks whose size could not be read" },
+		{ "memory_no_entry", "blocks without an owner: no kernel memory" },
 		{ "sites_disarmed", "probe sites whose breakpoint was overwritten" },
 		{ "programs_skipped", "hits the kernel dropped: a probe inside a probe" },
 	};
@@ -355,6 +361,14 @@ static void measured(struct report *r)
 	gap(r);
 }
 
+static void memory(struct report *r)
+{
+	struct memory_view v = { .width = r->width, .limit = r->opts->limit, .colour = r->colour };
+
+	memory__section(r->s, &v, &r->text);
+	gap(r);
+}
+
 static void compose(struct report *r)
 {
 	what(r);
@@ -365,6 +379,8 @@ static void compose(struct report *r)
 		measured(r);
 	else
 		nothing(r);
+	if (r->s->memory)
+		memory(r);
 	lost(r);
 	shed(r);
 	never_called(r);
