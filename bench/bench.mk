@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # make bench: ratios against the floor and the peers, as Markdown tables on standard output.
 # BENCH="per-call ready daemon idle" for some parts only; PEERS=DIR for peers made by bench/peers.sh DIR.
+# make bench-roles: what tracing adds to the translator under load.
 
 $(O)/bench/target: bench/target.c
 	$(call say,CC,$<)mkdir -p $(@D) && $(CC) -O2 -Wall -Wextra -o $@ $<
@@ -8,4 +9,8 @@ $(O)/bench/target: bench/target.c
 bench: $(O)/roletrace $(O)/bench/target
 	$(Q)PEERS='$(PEERS)' python3 bench/run.py $(O) $(BENCH)
 
-.PHONY: bench
+# the real roles (cached by make check-roles)
+bench-roles: $(O)/roletrace
+	$(Q)ROLETRACE=$(O)/roletrace python3 bench/roles.py $(BENCH)
+
+.PHONY: bench bench-roles

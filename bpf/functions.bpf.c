@@ -73,10 +73,12 @@ int site(struct pt_regs *ctx)
 		return 0;
 	if (kind == RT_SITE_CATCH)
 		shadow_catch(t, ctx->sp + RT_COOKIE_SP_BYTES(cookie), RT_COOKIE_CLASS(cookie));
-	else if (kind == RT_SITE_JCC && !cond_holds(RT_COOKIE_COND(cookie), ctx->flags))
+	else if ((kind == RT_SITE_JCC || kind == RT_SITE_EDGE_JCC) &&
+		 !cond_holds(RT_COOKIE_COND(cookie), ctx->flags))
 		book_miss(fn);
 	else
-		shadow_leave(t, fn, ctx->sp, now, kind, RT_COOKIE_CLASS(cookie));
+		shadow_leave(t, fn, ctx->sp + RT_COOKIE_SP_BYTES(cookie), now, kind,
+			     RT_COOKIE_CLASS(cookie));
 	return 0;
 }
 

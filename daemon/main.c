@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "base/log.h"
+#include "commands.h"
 #include "options.h"
 #include "saved.h"
 #include "trace.h"
@@ -18,10 +19,10 @@ int main(int argc, char **argv)
 		code = trace__run(&opts);
 		break;
 	case COMMAND_LIST:
-		code = trace__list(&opts);
+		code = command__list(&opts);
 		break;
 	case COMMAND_CHECK:
-		code = trace__check();
+		code = command__check();
 		break;
 	case COMMAND_REPORT:
 		code = saved__report(&opts);

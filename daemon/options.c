@@ -29,11 +29,13 @@ enum {
 	KEY_RAW,
 	KEY_EXE,
 	KEY_NAME,
+	KEY_FOLLOW,
 	KEY_EMPTY_PROGRAMS,
 	KEY_MEMORY,
 	KEY_ALLOCATOR,
 	KEY_MAX_BLOCKS,
 	KEY_LEAK_AFTER,
+	KEY_ASSUME_SECCOMP_KILLS,
 	KEY_SORT,
 	KEY_LIMIT,
 	KEY_WIDTH,
@@ -57,6 +59,8 @@ static const char doc[] =
 	"  sudo roletrace --pid 4711 -f '*::handle_submit*' -o submit.json\n"
 	"  sudo roletrace -- ./pool_sv2 -c pool.toml       from its first instruction\n"
 	"  sudo roletrace --name pool_sv2                  wait for it\n"
+	"  sudo roletrace --name pool_sv2 --follow         ... and for the next, again and again\n"
+	"  sudo roletrace --pid 4711 --pid 4712            two at once\n"
 	"  roletrace list --exe target/release/pool_sv2    what would be probed\n"
 	"  sudo roletrace check                    what this machine allows\n"
 	"  roletrace report role.json --sort p95   a saved snapshot again\n"
@@ -66,14 +70,19 @@ static const char doc[] =
 	"Exit codes: 0 done, 1 failed while running, 2 usage, 3 no such process, 4 the machine "
 	"or rights do not allow it; with a command, the command's own.";
 
-static const char args_doc[] = "--pid N | --name COMM | --exe PATH\n-- COMMAND [ARGUMENT...]\nlist "
-			       "--pid N | --exe PATH\ncheck\nreport FILE";
+static const char args_doc[] =
+	"--pid N... | --name COMM | --exe PATH\n-- COMMAND [ARGUMENT...]\nlist "
+	"--pid N | --exe PATH\ncheck\nreport FILE";
 
 static const struct argp_option table[] = {
-	{ "pid", 'p', "N", 0, "The process to trace", 0 },
+	{ "pid", 'p', "N", 0, "The process to trace; repeatable: several at once, a file each", 0 },
 	{ "name", KEY_NAME, "COMM", 0, "The process of this name; waits until there is one", 0 },
 	{ "exe", KEY_EXE, "PATH", 0,
 	  "The process that runs this file; waits until there is one. For list: the file", 0 },
+	{ "follow", KEY_FOLLOW, NULL, 0,
+	  "After its end trace the next one of --name or --exe, and after an exec the new program, "
+	  "until Ctrl-C or --duration; a file each",
+	  0 },
 	{ NULL, 0, NULL, 0,
 	  "What to trace (default: the crates of the program itself), or what of a snapshot to "
 	  "report",
@@ -132,6 +141,7 @@ static const struct argp_option table[] = {
 	  3 },
 	{ "raw", KEY_RAW, NULL, 0, "Do not take the price of inner probes off durations", 3 },
 	{ "empty-programs", KEY_EMPTY_PROGRAMS, NULL, OPTION_HIDDEN, NULL, 3 },
+	{ "assume-seccomp-kills", KEY_ASSUME_SECCOMP_KILLS, NULL, OPTION_HIDDEN, NULL, 3 },
 	{ "verbose", 'v', NULL, 0, "Say more", 4 },
 	{ NULL, 0, NULL, 0, NULL, 0 },
 };
@@ -170,15 +180,21 @@ static void parse_seconds(struct argp_state *state, const char *name, const char
 static void parse_pid(struct argp_state *state, const char *arg, struct options *o)
 {
 	char *end;
+	int *slot;
 	long v;
 
 	errno = 0;
 	v = strtol(arg, &end, 10);
 	if (end == arg || *end || errno || v <= 0 || v > 4194304)
 		argp_error(state, "--pid needs a process id: '%s'", arg);
-	if (o->pid)
-		argp_error(state, "--pid is given twice");
-	o->pid = (int)v;
+	for (size_t i = 0; i < o->pids.cnt; i++)
+		if (o->pids.data[i] == v)
+			argp_error(state, "--pid %ld is given twice", v);
+	slot = vec__push(&o->pids);
+	if (!slot)
+		argp_failure(state, CODE_FAILED, ENOMEM, "options");
+	*slot = (int)v;
+	o->pid = o->pids.data[0];
 }
 
 static void parse_count(struct argp_state *state, const char *name, const char *arg, long min,
@@ -326,8 +342,8 @@ static void check_whole(struct argp_state *state, const struct options *o)
 			argp_error(state, "report needs the FILE of a snapshot");
 		return;
 	}
-	if (o->command == COMMAND_LIST && (o->name || o->argv))
-		argp_error(state, "list takes --pid or --exe");
+	if (o->command == COMMAND_LIST && (o->name || o->argv || o->pids.cnt > 1))
+		argp_error(state, "list takes one --pid or --exe");
 	if (ways > 1)
 		argp_error(state, "--pid, --name, --exe and a command exclude each other");
 	if (!ways)
@@ -405,8 +421,14 @@ static error_t parse_one(int key, char *arg, struct argp_state *state)
 	case KEY_EXE:
 		o->exe = arg;
 		break;
+	case KEY_FOLLOW:
+		o->follow = true;
+		break;
 	case KEY_EMPTY_PROGRAMS:
 		o->empty_programs = true;
+		break;
+	case KEY_ASSUME_SECCOMP_KILLS:
+		o->assume_seccomp_kills = true;
 		break;
 	case KEY_SORT:
 		parse_sort(state, arg, o);
@@ -468,6 +490,7 @@ bool options__parse(int argc, char **argv, struct options *out, int *code)
 
 void options__free(struct options *o)
 {
+	vec__free(&o->pids);
 	vec__free(&o->outputs);
 	vec__free(&o->crates);
 	vec__free(&o->functions);

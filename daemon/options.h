@@ -56,10 +56,15 @@ struct str_list {
 struct options {
 	enum command command;
 	/* The process to trace: one of these. */
-	int pid;	  /* 0: none */
+	int pid;	  /* 0: none; the first of several */
 	const char *exe;  /* the one that runs this file; for list: the file itself */
 	const char *name; /* the one of this name (comm) */
 	char **argv;	  /* to be started; NULL at its end */
+	struct {
+		int *data;
+		size_t cnt, cap;
+	} pids;		  /* all of --pid */
+	bool follow;	  /* the next one too, when it has ended */
 	const char *file; /* report: the snapshot, "-" standard input */
 	struct str_list outputs, crates, functions, excludes;
 	const char *profile;
@@ -76,7 +81,8 @@ struct options {
 	unsigned int limit; /* rows per table; 0: all */
 	unsigned int width; /* columns; 0: the terminal's */
 	bool no_functions, raw, verbose;
-	bool empty_programs; /* the floor of the benchmarks: probes that do nothing */
+	bool assume_seccomp_kills; /* for tests: as kernels 6.11 to 6.13 do */
+	bool empty_programs;	   /* the floor of the benchmarks: probes that do nothing */
 };
 
 /*

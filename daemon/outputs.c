@@ -10,11 +10,13 @@
 #include "base/log.h"
 #include "base/strbuf.h"
 #include "base/vec.h"
+#include "codes.h"
 #include "export/export.h"
+#include "naming.h"
 #include "options.h"
 
 struct output {
-	const char *spec; /* borrowed */
+	char *spec;
 	struct export_dest dest;
 	bool stream; /* takes one document, at the end */
 };
@@ -54,7 +56,7 @@ static bool is_stdout(const char *path)
 	       a.st_ino == b.st_ino && !S_ISREG(a.st_mode) && strcmp(path, "/dev/null");
 }
 
-int outputs__add(struct outputs *o, const char *spec)
+static int add(struct outputs *o, const char *spec)
 {
 	struct strbuf reason = STRBUF_INIT;
 	struct export_dest dest;
@@ -78,11 +80,13 @@ int outputs__add(struct outputs *o, const char *spec)
 		return CODE_FAILED;
 	}
 	slot = vec__push(o);
-	if (!slot) {
+	if (!slot || !(slot->spec = strdup(spec))) {
 		log_error("out of memory");
 		return CODE_FAILED;
 	}
-	*slot = (struct output){ spec, dest, is_stream(dest.path) };
+	dest.path = slot->spec + (dest.path - spec);
+	slot->dest = dest;
+	slot->stream = is_stream(dest.path);
 	o->on_stdout |= is_stdout(dest.path);
 	return CODE_OK;
 }
@@ -92,12 +96,67 @@ int outputs__open(struct outputs *o, const struct options *opts)
 	int code = CODE_OK;
 
 	for (size_t i = 0; i < opts->outputs.cnt && !code; i++)
-		code = outputs__add(o, opts->outputs.data[i]);
+		code = add(o, opts->outputs.data[i]);
+	return code;
+}
+
+int outputs__check(const struct options *opts)
+{
+	struct outputs o = {};
+	int code = outputs__open(&o, opts);
+
+	for (size_t i = 0; i < o.cnt && !code && opts->pids.cnt > 1; i++) {
+		if (!o.data[i].stream || !strcmp(o.data[i].dest.path, "/dev/null"))
+			continue;
+		log_error("several --pid write a file each: not to '%s'", o.data[i].dest.path);
+		code = CODE_USAGE;
+	}
+	outputs__free(&o);
+	return code;
+}
+
+/* A scraper wants the process that runs, in one file. */
+static bool keeps_its_name(const struct options *opts, const struct export_dest *dest)
+{
+	return opts->pids.cnt < 2 && (!opts->follow || dest->exporter == &export_prom);
+}
+
+static int add_run(struct outputs *o, const struct options *opts, const char *spec,
+		   const struct run_name *n)
+{
+	struct strbuf reason = STRBUF_INIT;
+	struct export_dest dest;
+	char *name;
+	int code;
+
+	if (!spec)
+		name = naming__default(n);
+	else if (export__find(spec, &dest, &reason) || keeps_its_name(opts, &dest))
+		name = strdup(spec); /* what is wrong with it is said there */
+	else
+		name = naming__of_run(spec, (size_t)(dest.path - spec), dest.exporter->suffix, n);
+	strbuf__free(&reason);
+	code = name ? add(o, name) : code__say(CODE_FAILED, NULL, "out of memory");
+	free(name);
+	return code;
+}
+
+int outputs__open_run(struct outputs *o, const struct options *opts, const char *comm, int pid)
+{
+	const struct run_name n = { comm, pid, opts->follow };
+	int code = CODE_OK;
+
+	if (!opts->outputs.cnt)
+		return add_run(o, opts, NULL, &n);
+	for (size_t i = 0; i < opts->outputs.cnt && !code; i++)
+		code = add_run(o, opts, opts->outputs.data[i], &n);
 	return code;
 }
 
 void outputs__free(struct outputs *o)
 {
+	for (size_t i = 0; i < o->cnt; i++)
+		free(o->data[i].spec);
 	vec__free(o);
 }
 

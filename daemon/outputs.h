@@ -24,7 +24,10 @@ struct outputs {
 
 /* Adds each -o: it must be known to work before anything else is done. */
 int outputs__open(struct outputs *o, const struct options *opts);
-int outputs__add(struct outputs *o, const char *spec); /* borrowed */
+/* Whether they will do, for as many processes as there are. */
+int outputs__check(const struct options *opts);
+/* Those of one process: without -o, ./roletrace-COMM-PID.json. */
+int outputs__open_run(struct outputs *o, const struct options *opts, const char *comm, int pid);
 void outputs__free(struct outputs *o);
 
 /* Writes all, but what is no file to be replaced (a pipe, say) only when this is the last time. */

@@ -5,9 +5,7 @@
 
 struct options;
 
-/* Each returns the program's exit code. */
+/* The program's exit code. */
 int trace__run(const struct options *opts);
-int trace__list(const struct options *opts);
-int trace__check(void);
 
 #endif

@@ -78,6 +78,7 @@ if build all; then
 	"${make[@]}" promtool >/dev/null 2>&1 || say "no promtool: tests of the Prometheus format skip"
 	suite cli 120 "${make[@]}" cli-tests
 	suite unit 240 "${make[@]}" unit-tests
+	suite oracle 180 "${make[@]}" oracle-tests
 	[ -n "${SAN:-}" ] || suite unit-san 300 "${make[@]}" unit-tests SAN=1 "O=$O/san"
 	if kernel_can_trace && build e2e-build; then
 		suite e2e 480 "${root[@]}" "${make[@]}" e2e-tests

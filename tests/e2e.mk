@@ -42,6 +42,13 @@ $(FIX)/libversions.so: tests/fixtures/libs/versions.c tests/fixtures/libs/versio
 $(FIX)/uses_versions: tests/fixtures/libs/uses_versions.c tests/fixtures/c/fixture.h $(FIX)/libversions.so
 	$(call say,FIXTURE,$@)$(CC) $(FIX_CFLAGS) -o $@ $< $(FIX)/libversions.so -Wl,-rpath,'$$ORIGIN'
 
+# L12: a program and what it maps later
+FIX_BIN += $(FIX)/opens_plugin $(FIX)/libplugin.so
+$(FIX)/libplugin.so: tests/fixtures/libs/plugin.c
+	$(call say,FIXTURE,$@)mkdir -p $(@D) && $(CC) -O2 -shared -fPIC -o $@ $<
+$(FIX)/opens_plugin: tests/fixtures/libs/opens_plugin.c tests/fixtures/c/fixture.h
+	$(call say,FIXTURE,$@)mkdir -p $(@D) && $(CC) $(FIX_CFLAGS) -o $@ $< -ldl
+
 # E1: one source, linked in all ways
 $(FIX)/calls-no-pie: FIX_LINK = -no-pie
 $(FIX)/calls-static-pie: FIX_LINK = -static-pie

@@ -8,7 +8,7 @@ UNIT_OBJ := $(UNIT_SRC:%.c=$(O)/%.o)
 UNIT_LIB ?= $(LIB_OBJ)
 ELF := $(O)/tests/elf
 ELF_SRC := tests/fixtures/elf
-ELF_FIXTURES := $(addprefix $(ELF)/,flow twins cxx cxx-cold stripped static static-pie no-pie high \
+ELF_FIXTURES := $(addprefix $(ELF)/,flow edges twins cxx cxx-cold stripped static static-pie no-pie high \
 	relr legacy/own_server v0/own_server debug/own_server versions.so versions-stripped.so \
 	split split.debug split-other.debug split-no-id.debug)
 FUZZ_RUNS ?= 2000
@@ -35,7 +35,7 @@ unit-tests: SHELL = /bin/bash
 
 elf = $(call say,FIXTURE,$@)mkdir -p $(@D) &&
 
-$(ELF)/flow: $(ELF_SRC)/flow.S
+$(ELF)/flow $(ELF)/edges: $(ELF)/%: $(ELF_SRC)/%.S
 	$(elf) $(CC) -o $@ $<
 
 $(ELF)/twins: $(ELF_SRC)/twin_a.c $(ELF_SRC)/twin_b.c

@@ -261,6 +261,16 @@ out:
 	return err;
 }
 
+void calibrate__call(void)
+{
+	((void (*)(void))rt_cal_push_ret)();
+}
+
+int calibrate__offset(unsigned long *out)
+{
+	return file_offset(rt_cal_push_ret, out);
+}
+
 static rt_u64 minus(rt_u64 a, rt_u64 b)
 {
 	return a > b ? a - b : 0;

@@ -19,4 +19,8 @@ struct hands_pile;
  */
 int calibrate__run(struct object *obj, bool uretprobes, struct hands_pile *to);
 
+/* One of those functions: where it is in /proc/self/exe (0 or -errno), and a call of it. */
+int calibrate__offset(unsigned long *out);
+void calibrate__call(void);
+
 #endif

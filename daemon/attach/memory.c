@@ -11,18 +11,14 @@
 #include <bpf/btf.h>
 #include <bpf/libbpf.h>
 #include <errno.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/utsname.h>
 #include <unistd.h>
 
 #include "attach/hands.h"
-#include "base/fs.h"
-#include "base/log.h"
-#include "base/strbuf.h"
+#include "base/fail.h"
 #include "functions.skel.h"
 #include "memory.skel.h"
 
@@ -46,17 +42,6 @@ struct memory {
 	rt_u64 *faults;
 };
 
-static int fail(char **reason, int err, const char *fmt, ...)
-{
-	va_list ap;
-
-	va_start(ap, fmt);
-	if (vasprintf(reason, fmt, ap) < 0)
-		*reason = NULL;
-	va_end(ap);
-	return err;
-}
-
 /* ---- what can be traced ---- */
 
 static bool wanted(const struct memory *m, const struct plan_mem_site *s)
@@ -64,28 +49,7 @@ static bool wanted(const struct memory *m, const struct plan_mem_site *s)
 	return m->plan->allocators[s->allocator].chosen;
 }
 
-/* From 6.11 to 6.13 the system call of a return probe goes through the target's seccomp filter. */
-static bool seccomp_kills(const struct target *t)
-{
-	struct strbuf sb = STRBUF_INIT;
-	unsigned int major = 0, minor = 0;
-	struct utsname u;
-	char path[64], *at;
-	bool filtered = false;
-
-	if (uname(&u) || sscanf(u.release, "%u.%u", &major, &minor) != 2 || major != 6 ||
-	    minor < 11 || minor > 13)
-		return false;
-	snprintf(path, sizeof(path), "/proc/%d/task/%d/status", t->pid, t->proc_tid);
-	if (!fs__read(path, &sb)) {
-		at = strstr(sb.s, "\nSeccomp:");
-		filtered = at && strtol(at + 9, NULL, 10) != 0;
-	}
-	strbuf__free(&sb);
-	return filtered;
-}
-
-static int find_why(struct memory *m)
+static int find_why(struct memory *m, const struct memory_opts *opts)
 {
 	bool returns = false;
 
@@ -95,10 +59,10 @@ static int find_why(struct memory *m)
 	}
 	for (size_t i = 0; i < m->plan->mem_site_cnt; i++)
 		returns |= wanted(m, &m->plan->mem_sites[i]) && m->plan->mem_sites[i].returns;
-	if (!returns || !seccomp_kills(m->target))
+	if (!returns || !opts->no_returns)
 		return 0;
-	m->why = strdup("the target runs under a seccomp filter, which on this kernel would kill "
-			"it for a return probe");
+	m->why = strdup("the target is under a seccomp filter, and on this kernel a return probe "
+			"would kill it");
 	return m->why ? 0 : -ENOMEM;
 }
 
@@ -294,7 +258,7 @@ int memory__new(const struct object *functions, const struct plan *plan,
 	m->paths = opts->paths;
 	m->shards = functions->shards;
 	m->owner_cnt = functions->path_cnt + RT_PATH_FIRST;
-	err = find_why(m);
+	err = find_why(m, opts);
 	m->traced = plan->memory && !m->why;
 	m->growth = opts->growth && has_tracepoint("page_fault_user");
 	if (!err && (err = load(m, opts)))

@@ -3,18 +3,19 @@
 
 #include <bpf/libbpf.h>
 #include <errno.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "attach/breaker.h"
 #include "attach/calibrate.h"
+#include "attach/filtered.h"
 #include "attach/hands.h"
 #include "attach/links.h"
 #include "attach/memory.h"
 #include "attach/verify.h"
 #include "base/clock.h"
+#include "base/fail.h"
 #include "base/log.h"
 #include "base/vec.h"
 #include "functions.skel.h"
@@ -35,22 +36,12 @@ struct tracer {
 	struct breaker *breaker;		 /* NULL: no budget */
 	const char **paths;			 /* that open the files, by object of the plan */
 	rt_u32 *scratch;
+	bool *gaps; /* by function: a probe was found overwritten */
 	bool *skip; /* no probes on it: refused or shed */
 	VEC(struct tracer_shed) shed;
 	size_t disarmed;
 	uint64_t next_look_ns, next_verify_ns;
 };
-
-static int fail(char **reason, int err, const char *fmt, ...)
-{
-	va_list ap;
-
-	va_start(ap, fmt);
-	if (vasprintf(reason, fmt, ap) < 0)
-		*reason = NULL;
-	va_end(ap);
-	return err;
-}
 
 static int attach_life(struct tracer *t, char **reason)
 {
@@ -68,10 +59,35 @@ static int attach_life(struct tracer *t, char **reason)
 	return 0;
 }
 
-/* Sites must be in the very memory the target runs: attaching alone proves nothing. */
-static int verify_first(struct tracer *t, char **reason)
+/* NULL: the executable. */
+static const struct target_object *library(const struct tracer *t, rt_u32 object)
 {
-	struct verify_result res;
+	uint32_t source = t->plan->objects[object].source;
+
+	return source ? &t->target->objects[source - 1] : NULL;
+}
+
+/* One line about the first file whose probes are nowhere in memory. */
+static int check_reach(const struct tracer *t, const bool *unreached, char **reason)
+{
+	for (rt_u32 object = 0; object < t->plan->object_cnt; object++) {
+		const struct target_object *lib = library(t, object);
+
+		if (!unreached[object] || (lib && lib->late))
+			continue;
+		return fail(reason, -ENXIO,
+			    "the probes do not reach the memory of process %d: what it runs is not "
+			    "the file '%s' that can be opened (an overlay copy-up?), or that is no "
+			    "longer mapped",
+			    t->target->pid, lib ? lib->path : t->target->exe);
+	}
+	return 0;
+}
+
+/* Sites must be in the very memory the target runs: attaching alone proves nothing. */
+static int verify_first(struct tracer *t, bool *unreached, char **reason)
+{
+	struct verify_result res = { .unreached = unreached, .gaps = t->gaps };
 	int err;
 
 	for (rt_u32 fn = 0; fn < t->plan->fn_cnt; fn++)
@@ -82,12 +98,9 @@ static int verify_first(struct tracer *t, char **reason)
 	if (err)
 		return fail(reason, err, "cannot read the target's memory to verify the probes: %s",
 			    strerror(-err));
-	if (res.armed + res.disarmed && !res.armed)
-		return fail(
-			reason, -ENXIO,
-			"the probes do not reach the memory of process %d (its executable is not "
-			"the file that can be opened, e.g. after an overlay copy-up)",
-			t->target->pid);
+	err = check_reach(t, unreached, reason);
+	if (err)
+		return err;
 	if (res.disarmed)
 		log_warn("attach: %zu of %zu probes are not in the target's memory, first in '%s'",
 			 res.disarmed, res.armed + res.disarmed, t->plan->fns[res.first_fn].name);
@@ -130,10 +143,25 @@ static bool traces_allocators(const struct tracer *t)
 	return t->plan->memory && !t->plan->memory_why;
 }
 
+/* Only Rust's shims do without return probes. */
+static bool returns_kill(struct tracer *t, const struct tracer_opts *opts)
+{
+	char *why = NULL;
+	int err = 0;
+
+	for (size_t i = 0; i < t->plan->allocator_cnt && traces_allocators(t) && !err; i++)
+		if (t->plan->allocators[i].chosen && !t->plan->allocators[i].rust)
+			err = filtered__check(&t->obj, t->target, opts->assume_seccomp_kills,
+					      &t->to_close, &why);
+	free(why);
+	return err != 0;
+}
+
 static int set_up_memory(struct tracer *t, const struct tracer_opts *opts, rt_u32 tgid,
 			 char **reason)
 {
-	struct memory_opts mo = { .growth = opts->growth,
+	struct memory_opts mo = { .no_returns = returns_kill(t, opts),
+				  .growth = opts->growth,
 				  .max_blocks = opts->max_blocks,
 				  .paths = t->paths,
 				  .tgid = tgid };
@@ -164,7 +192,8 @@ static int set_up(struct tracer *t, const struct tracer_opts *opts, char **reaso
 	t->skip = calloc(t->plan->fn_cnt + 1, sizeof(*t->skip));
 	if (opts->budget >= 0)
 		t->breaker = breaker__new(t->plan, opts->budget);
-	if (!t->scratch || !t->skip || (opts->budget >= 0 && !t->breaker))
+	t->gaps = calloc(t->plan->fn_cnt + 1, sizeof(*t->gaps));
+	if (!t->scratch || !t->skip || !t->gaps || (opts->budget >= 0 && !t->breaker))
 		return fail(reason, -ENOMEM, "out of memory");
 	err = object__load((rt_u32)t->plan->fn_cnt, opts->raw, &t->obj);
 	if (err)
@@ -180,7 +209,10 @@ static int set_up(struct tracer *t, const struct tracer_opts *opts, char **reaso
 		return fail(reason, err, "cannot find process %d: %s", t->target->pid,
 			    strerror(-err));
 	t->obj.skel->bss->target_tgid = tgid;
-	err = attach_life(t, reason);
+	err = uret ? filtered__check(&t->obj, t->target, opts->assume_seccomp_kills, &t->to_close,
+				     reason)
+		   : 0;
+	err = err ?: attach_life(t, reason);
 	if (err)
 		return err;
 	err = links__attach(&t->obj, t->plan, &lo, &t->links);
@@ -189,7 +221,7 @@ static int set_up(struct tracer *t, const struct tracer_opts *opts, char **reaso
 	if (err)
 		return fail(reason, err, "cannot attach to '%s': %s", t->target->exe,
 			    strerror(-err));
-	return verify_first(t, reason) ?: set_up_memory(t, opts, tgid, reason);
+	return verify_first(t, opts->unreached, reason) ?: set_up_memory(t, opts, tgid, reason);
 }
 
 int tracer__new(const struct plan *plan, const struct target *target,
@@ -264,15 +296,15 @@ static void look_at_memory(struct tracer *t, uint64_t now_ns)
 
 static void verify_again(struct tracer *t)
 {
-	struct verify_result res;
+	struct verify_result res = { .gaps = t->gaps };
 	int err = verify__sites(t->target, t->plan, t->skip, &res);
 
 	if (err || !res.disarmed)
 		return;
-	log_warn("attach: %zu probes were overwritten in the target (a debugger?), first in '%s': "
-		 "armed "
-		 "again",
-		 res.disarmed, t->plan->fns[res.first_fn].name);
+	log_warn("attach: %zu probe%s overwritten in the target (a debugger?), first in '%s': "
+		 "armed again, but calls of up to 10 s were missed",
+		 res.disarmed, res.disarmed == 1 ? " was" : "s were",
+		 t->plan->fns[res.first_fn].name);
 	t->disarmed += res.disarmed;
 	err = links__rearm(t->links);
 	if (err)
@@ -322,6 +354,7 @@ void tracer__free(struct tracer *t)
 	free(t->paths);
 	free(t->scratch);
 	free(t->skip);
+	free(t->gaps);
 	vec__free(&t->shed);
 	free(t);
 }
@@ -364,6 +397,11 @@ const struct tracer_shed *tracer__shed(const struct tracer *t, size_t *cnt)
 size_t tracer__disarmed(const struct tracer *t)
 {
 	return t->disarmed;
+}
+
+bool tracer__has_gap(const struct tracer *t, rt_u32 fn)
+{
+	return t->gaps[fn];
 }
 
 bool tracer__exec_seen(const struct tracer *t)

@@ -18,11 +18,14 @@ struct memory;
 struct tracer;
 
 struct tracer_opts {
-	bool raw;	   /* no correction of durations */
-	bool empty;	   /* programs that do nothing: the floor of the benchmarks */
-	bool growth;	   /* --memory growth: page faults by call path */
-	rt_u32 max_blocks; /* of the table of live blocks */
-	double budget;	   /* share of one CPU; < 0: none */
+	bool raw;		   /* no correction of durations */
+	bool empty;		   /* programs that do nothing: the floor of the benchmarks */
+	bool growth;		   /* --memory growth: page faults by call path */
+	rt_u32 max_blocks;	   /* of the table of live blocks */
+	double budget;		   /* share of one CPU; < 0: none */
+	bool assume_seccomp_kills; /* of return probes; for tests */
+	/* by object of the plan, all false; after -ENXIO true where no probe got into memory */
+	bool *unreached;
 };
 
 /* A function whose probes were taken away while running. */
@@ -50,6 +53,8 @@ size_t tracer__probe_cnt(const struct tracer *t);
 const struct tracer_shed *tracer__shed(const struct tracer *t, size_t *cnt);
 /* Sites found without their breakpoint so far (they were armed again). */
 size_t tracer__disarmed(const struct tracer *t);
+/* Whether that was in this function: calls were missed. */
+bool tracer__has_gap(const struct tracer *t, rt_u32 fn);
 
 /* From the kernel's own events. */
 bool tracer__exec_seen(const struct tracer *t);

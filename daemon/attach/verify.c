@@ -27,19 +27,23 @@ static int look_at(int mem, uint64_t addr, const struct plan_site *s, struct ver
 	}
 	if (pread(mem, &byte, 1, (off_t)addr) != 1)
 		return errno ? -errno : -EIO;
-	if (byte == BREAKPOINT)
+	if (byte == BREAKPOINT) {
 		res->armed++;
-	else if (!res->disarmed++)
+		return 0;
+	}
+	if (!res->disarmed++)
 		res->first_fn = s->fn;
+	if (res->gaps)
+		res->gaps[s->fn] = true;
 	return 0;
 }
 
 int verify__sites(const struct target *t, const struct plan *plan, const bool *skip,
 		  struct verify_result *out)
 {
-	struct verify_result res = {};
+	struct verify_result res = { .unreached = out->unreached, .gaps = out->gaps };
 	struct target_map *maps = NULL;
-	size_t map_cnt = 0;
+	size_t map_cnt = 0, armed_before = 0;
 	int mem, err = 0;
 
 	mem = target__open_mem(t);
@@ -51,10 +55,14 @@ int verify__sites(const struct target *t, const struct plan *plan, const bool *s
 		if (!i || s->object != s[-1].object) {
 			free(maps);
 			maps = NULL;
+			armed_before = res.armed;
 			err = maps_of(t, plan, s->object, &maps, &map_cnt);
 		}
-		if (!err && !skip[s->fn])
-			err = look_at(mem, target__address(maps, map_cnt, s->offset), s, &res);
+		if (err || skip[s->fn])
+			continue;
+		err = look_at(mem, target__address(maps, map_cnt, s->offset), s, &res);
+		if (res.unreached)
+			res.unreached[s->object] = res.armed == armed_before;
 	}
 	free(maps);
 	close(mem);

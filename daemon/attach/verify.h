@@ -7,6 +7,7 @@
 #ifndef ATTACH_VERIFY_H
 #define ATTACH_VERIFY_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "plan/plan.h"
@@ -17,6 +18,9 @@ struct verify_result {
 	size_t disarmed; /* mapped, and no breakpoint there */
 	size_t unmapped; /* not mapped now */
 	rt_u32 first_fn; /* function of the first disarmed site */
+	/* The caller's, zeroed, or NULL: */
+	bool *unreached; /* by object: sites were looked at, and not one is armed (or mapped) */
+	bool *gaps;	 /* by function: a site of it is disarmed */
 };
 
 /* Looks at the sites of functions with skip[fn] false. -errno when memory cannot be read. */

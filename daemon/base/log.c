@@ -5,10 +5,16 @@
 #include <stdio.h>
 
 static enum log_level max_level = LOG_INFO;
+static char scope[16];
 
 void log__set_level(enum log_level level)
 {
 	max_level = level;
+}
+
+void log__set_scope(int pid)
+{
+	snprintf(scope, sizeof(scope), "[%d]", pid);
 }
 
 void log__write(enum log_level level, const char *fmt, ...)
@@ -22,5 +28,5 @@ void log__write(enum log_level level, const char *fmt, ...)
 	va_start(ap, fmt);
 	vsnprintf(line, sizeof(line), fmt, ap);
 	va_end(ap);
-	fprintf(stderr, "roletrace: %s%s\n", tags[level], line);
+	fprintf(stderr, "roletrace%s: %s%s\n", scope, tags[level], line);
 }

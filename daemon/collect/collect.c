@@ -167,7 +167,7 @@ static int fill_fn(const struct collector *c, rt_u32 fn, struct snapshot *s, uin
 		.sites = pf->addresses,
 		.is_async = pf->kind == PLAN_ASYNC,
 		.coverage = COVERAGE_EXACT,
-		.exit = c->plan->exit == PLAN_EXIT_URETPROBE ? "uretprobe" : "sites",
+		.exit = plan__exit_of(c->plan, pf),
 		.observed_ns = s->window.duration_ns,
 		.calls = st.calls,
 		.returned = st.returned,
@@ -395,12 +395,54 @@ static int add_text(struct snapshot *s, const char *before, const char *words)
 	return 0;
 }
 
+/* A debugger took breakpoints away with its own: until they were back calls went by unseen. */
+static int fill_gaps(const struct collector *c, struct snapshot *s)
+{
+	const char *first = NULL;
+	size_t cnt = 0;
+	char *text;
+
+	for (rt_u32 fn = 0; fn < c->plan->fn_cnt; fn++) {
+		if (!tracer__has_gap(c->tracer, fn))
+			continue;
+		s->fns[fn].coverage = COVERAGE_SAMPLED;
+		first = first ?: s->fns[fn].name;
+		cnt++;
+	}
+	if (!cnt)
+		return 0;
+	if (asprintf(&text,
+		     "calls missed in %zu function%s, first '%s': breakpoints overwritten "
+		     "(a debugger?)",
+		     cnt, cnt == 1 ? "" : "s", first) < 0)
+		return -ENOMEM;
+	s->reasons[s->reason_cnt++] = text;
+	return 0;
+}
+
+/* Of a library that never came nothing can have been called. */
+static int fill_late(const struct collector *c, struct snapshot *s)
+{
+	for (size_t i = 0; i < c->plan->object_cnt; i++) {
+		uint32_t source = c->plan->objects[i].source;
+		char *text;
+
+		if (!source || !c->target->objects[source - 1].late)
+			continue;
+		if (asprintf(&text, "not mapped by the process so far: '%s'",
+			     c->target->objects[source - 1].path) < 0)
+			return -ENOMEM;
+		s->reasons[s->reason_cnt++] = text;
+	}
+	return 0;
+}
+
 static int fill_health(const struct collector *c, struct snapshot *s)
 {
 	size_t refused = 0;
 	int err = 0;
 
-	s->reasons = calloc(s->lost_cnt + 4, sizeof(*s->reasons));
+	s->reasons = calloc(s->lost_cnt + c->plan->object_cnt + 5, sizeof(*s->reasons));
 	if (!s->reasons)
 		return -ENOMEM;
 	for (size_t i = 0; i < s->lost_cnt && !err; i++)
@@ -484,6 +526,8 @@ int collector__snapshot(struct collector *c, struct snapshot **out)
 	err = err ?: fill_skipped(c, s);
 	err = err ?: fill_shed(c, s);
 	err = err ?: fill_health(c, s);
+	err = err ?: fill_gaps(c, s);
+	err = err ?: fill_late(c, s);
 	if (err) {
 		snapshot__free(s);
 		return err;

@@ -443,7 +443,7 @@ int plan__build(const struct sources *sources, const struct plan_request *req,
 	*reason = NULL;
 	if (!plan)
 		return -ENOMEM;
-	plan->exit = req->exit == PLAN_EXIT_URETPROBE ? PLAN_EXIT_URETPROBE : PLAN_EXIT_SITES;
+	plan->exit = req->exit;
 	err = build(&b, sources, req, profile, reason);
 	give(&b);
 	if (!err)

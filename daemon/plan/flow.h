@@ -22,13 +22,17 @@ struct flow_site {
 };
 
 struct flow {
-	enum plan_refusal why;	/* PLAN_OK, or nothing else here is to be used */
-	uint64_t why_at;	/* the address that settled it; for messages */
-	struct flow_site entry; /* the cheapest place for the entry probe */
-	struct flow_site first; /* the first instruction: the only place for a return probe */
-	bool first_usable;	/* the kernel takes a probe there; set also for what is refused */
-	struct flow_site *exits;
+	enum plan_refusal why;	 /* PLAN_OK, or nothing else here is to be used */
+	uint64_t why_at;	 /* the address that settled it; for messages */
+	struct flow_site entry;	 /* the cheapest place for the entry probe */
+	struct flow_site first;	 /* the first instruction: the only place for a return probe */
+	bool first_usable;	 /* the kernel takes a probe there; set also for what is refused */
+	struct flow_site *exits; /* every ret and jump out */
 	size_t exit_cnt;
+	/* In their stead, where it is cheaper: jumps behind which there is only the way out
+	 * (edges.c). None: no edge is proven. */
+	struct flow_site *edges;
+	size_t edge_cnt;
 	struct insn *insns; /* of all parts, in order of address within a part; the entry first */
 	size_t insn_cnt;
 };

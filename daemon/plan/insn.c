@@ -300,6 +300,14 @@ static void writes(const ZydisDecodedInstruction *in, const ZydisDecodedOperand 
 	}
 }
 
+static bool is_unbounded(const ZydisDecodedInstruction *in)
+{
+	return in->attributes &
+		       (ZYDIS_ATTRIB_HAS_REP | ZYDIS_ATTRIB_HAS_REPE | ZYDIS_ATTRIB_HAS_REPNE) ||
+	       in->mnemonic == ZYDIS_MNEMONIC_SYSCALL || in->mnemonic == ZYDIS_MNEMONIC_SYSENTER ||
+	       in->mnemonic == ZYDIS_MNEMONIC_INT || in->mnemonic == ZYDIS_MNEMONIC_CPUID;
+}
+
 bool insn__decode(const uint8_t *bytes, size_t avail, uint64_t vaddr, struct insn *out)
 {
 	ZydisDecodedOperand ops[ZYDIS_MAX_OPERAND_COUNT];
@@ -320,5 +328,6 @@ bool insn__decode(const uint8_t *bytes, size_t avail, uint64_t vaddr, struct ins
 	values(&in, ops, out);
 	stack(&in, ops, out);
 	writes(&in, ops, out);
+	out->unbounded = is_unbounded(&in);
 	return true;
 }

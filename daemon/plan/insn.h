@@ -78,6 +78,7 @@ struct insn {
 	bool sp_from_frame; /* leave, mov rsp, rbp, lea rsp, [rbp + disp]: sp_bytes counts from rbp
 			     */
 	bool padding;	    /* nop of any length, or int3 */
+	bool unbounded;	    /* may take any time: a system call, a repeated string operation */
 };
 #define INSN_SP_LOST INT32_MIN
 

@@ -43,6 +43,24 @@ const char *plan_refusal_text(enum plan_refusal why)
 	return why < PLAN_REFUSAL_CNT && text[why] ? text[why] : "?";
 }
 
+const char *plan_exit_text(enum plan_exit exit)
+{
+	static const char *const text[] = {
+		[PLAN_EXIT_AUTO] = "auto",
+		[PLAN_EXIT_SITES] = "sites",
+		[PLAN_EXIT_URETPROBE] = "uretprobe",
+	};
+
+	return text[exit];
+}
+
+const char *plan__exit_of(const struct plan *plan, const struct plan_fn *fn)
+{
+	if (plan->exit == PLAN_EXIT_URETPROBE)
+		return "uretprobe";
+	return fn->has_edges ? "edges" : "sites";
+}
+
 /* All symbols of one address. */
 struct place {
 	const struct pick *best;
@@ -260,6 +278,14 @@ static bool is_taken(struct build *b, uint64_t vaddr)
 	       *slot_of(b, offset) == offset;
 }
 
+static const struct flow_site *exits_of(const struct build *b, const struct flow *flow, size_t *cnt)
+{
+	bool edges = b->plan->exit == PLAN_EXIT_AUTO && flow->edge_cnt;
+
+	*cnt = edges ? flow->edge_cnt : flow->exit_cnt;
+	return edges ? flow->edges : flow->exits;
+}
+
 /*
  * Two functions with a common part, whatever the symbols say of it: at one place two sites would
  * both be called, and neither is right.
@@ -267,9 +293,11 @@ static bool is_taken(struct build *b, uint64_t vaddr)
 static void refuse_shared(struct build *b, struct flow *flow)
 {
 	bool shared = is_taken(b, flow->entry.vaddr) || is_taken(b, flow->first.vaddr);
+	size_t cnt;
+	const struct flow_site *exits = exits_of(b, flow, &cnt);
 
-	for (size_t i = 0; i < flow->exit_cnt; i++)
-		shared |= is_taken(b, flow->exits[i].vaddr);
+	for (size_t i = 0; i < cnt; i++)
+		shared |= is_taken(b, exits[i].vaddr);
 	if (shared && !flow->why)
 		flow->why = PLAN_ENTERED_MIDWAY;
 }
@@ -298,6 +326,19 @@ static bool is_entry(const struct plan_site *s)
 	return s->kind == RT_SITE_ENTRY;
 }
 
+static int add_exits(struct build *b, const struct flow *flow, struct plan_fn *fn)
+{
+	size_t cnt;
+	const struct flow_site *exits = exits_of(b, flow, &cnt);
+	int err = 0;
+
+	for (size_t i = 0; i < cnt && !err; i++)
+		err = add_site(b, &exits[i], exits[i].kind);
+	if (exits == flow->edges)
+		fn->has_edges = true;
+	return err;
+}
+
 /* One row's sites in their order: entries, then exits. */
 static int add_sites(struct build *b, struct plan_fn *fn, const struct flow *flows, size_t cnt)
 {
@@ -308,8 +349,8 @@ static int add_sites(struct build *b, struct plan_fn *fn, const struct flow *flo
 		if (!flows[i].why)
 			err = add_site(b, uret ? &flows[i].first : &flows[i].entry, RT_SITE_ENTRY);
 	for (size_t i = 0; i < cnt && !uret && !err; i++)
-		for (size_t x = 0; x < flows[i].exit_cnt && !flows[i].why && !err; x++)
-			err = add_site(b, &flows[i].exits[x], flows[i].exits[x].kind);
+		if (!flows[i].why)
+			err = add_exits(b, &flows[i], fn);
 	for (size_t i = b->sites.cnt; i-- && b->sites.data[i].fn == b->fns.cnt - 1;) {
 		const struct plan_site *s = &b->sites.data[i];
 

@@ -18,7 +18,7 @@
 #include "roletrace/abi.h"
 
 enum plan_exit {
-	PLAN_EXIT_AUTO,	     /* the safest: sites, for now */
+	PLAN_EXIT_AUTO,	     /* edges where they are proven, sites elsewhere */
 	PLAN_EXIT_SITES,     /* a probe on every ret and tail jump */
 	PLAN_EXIT_URETPROBE, /* return probes: a panic through one kills the target */
 };
@@ -81,6 +81,7 @@ enum plan_refusal {
 	PLAN_REFUSAL_CNT,
 };
 const char *plan_refusal_text(enum plan_refusal why);
+const char *plan_exit_text(enum plan_exit exit); /* as --exit names it */
 
 struct plan_site {
 	uint64_t offset; /* in the file: what the kernel wants */
@@ -104,6 +105,7 @@ struct plan_fn {
 	enum plan_kind kind;
 	uint32_t addresses; /* entry addresses joined in this row (contract: sites) */
 	uint32_t entry_sites, exit_sites;
+	bool has_edges;		       /* some of its exits are edges */
 	enum rt_insn_class entry_insn; /* the dearest of its entries */
 	enum rt_insn_class exit_insn;  /* the dearest of its exits */
 	bool never_returns;	       /* no exit at all: it only ends by unwinding */
@@ -144,12 +146,12 @@ struct plan {
 	size_t note_cnt;
 	char **inlined_only; /* own functions that DWARF knows only as inlined copies */
 	size_t inlined_cnt;
-	char *build_id;	     /* of the executable: hex, NULL when the file has none */
-	char *profile;	     /* name of the role profile that applied, or NULL */
-	size_t symbol_cnt;   /* function symbols in the file */
-	bool no_symbols;     /* stripped: nothing to choose from */
-	char *hint;	     /* one line to say, e.g. the crates with the most functions; or NULL */
-	enum plan_exit exit; /* PLAN_EXIT_SITES or PLAN_EXIT_URETPROBE, auto resolved */
+	char *build_id;	   /* of the executable: hex, NULL when the file has none */
+	char *profile;	   /* name of the role profile that applied, or NULL */
+	size_t symbol_cnt; /* function symbols in the file */
+	bool no_symbols;   /* stripped: nothing to choose from */
+	char *hint;	   /* one line to say, e.g. the crates with the most functions; or NULL */
+	enum plan_exit exit;
 };
 
 /*
@@ -159,5 +161,7 @@ struct plan {
  */
 int plan__new(int fd, const struct plan_request *req, struct plan **out, char **reason);
 void plan__free(struct plan *plan);
+/* How a function's exits are seen, in the words of the snapshot file. */
+const char *plan__exit_of(const struct plan *plan, const struct plan_fn *fn);
 
 #endif

@@ -40,6 +40,7 @@ static void put_fn(struct strbuf *out, const struct plan_fn *f)
 	put(out, f->entry_insn);
 	put(out, f->exit_insn);
 	put(out, f->never_returns);
+	put(out, f->has_edges);
 	put(out, f->object);
 }
 
@@ -242,6 +243,7 @@ static void get_fn(struct reader *r, struct plan_fn *f)
 	f->entry_insn = get_below(r, RT_INSN_CLASSES);
 	f->exit_insn = get_below(r, RT_INSN_CLASSES);
 	f->never_returns = get_below(r, 2);
+	f->has_edges = get_below(r, 2);
 	f->object = (uint32_t)get(r);
 }
 
@@ -255,7 +257,7 @@ static struct plan_site *get_sites(struct reader *r, size_t fn_cnt, size_t *cnt)
 		s[i].vaddr = get(r);
 		s[i].fn = (uint32_t)get_below(r, fn_cnt ? fn_cnt : 1);
 		s[i].object = (uint32_t)get(r);
-		s[i].kind = get_below(r, RT_SITE_URET + 1);
+		s[i].kind = get_below(r, RT_SITE_KINDS);
 		s[i].insn = get_below(r, RT_INSN_CLASSES);
 		s[i].cond = (uint8_t)get_below(r, 16);
 		s[i].sp_words = (uint16_t)get_below(r, UINT16_MAX + 1);

@@ -5,12 +5,14 @@
 #include <dirent.h>
 #include <errno.h>
 #include <limits.h>
+#include <poll.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/fs.h"
@@ -50,6 +52,17 @@ static bool has_exe(int pid, const char *exe)
 	return !strcmp(link, exe);
 }
 
+/* A zombie keeps its name; a process without its main thread looks like one, and is none. */
+static bool has_ended(int pid)
+{
+	struct pollfd p = { .fd = (int)syscall(SYS_pidfd_open, pid, 0), .events = POLLIN };
+	bool ended = p.fd < 0 || poll(&p, 1, 0) != 0;
+
+	if (p.fd >= 0)
+		close(p.fd);
+	return ended;
+}
+
 int find__process(const struct find_request *req)
 {
 	DIR *proc = opendir("/proc");
@@ -68,7 +81,7 @@ int find__process(const struct find_request *req)
 		if ((req->comm && !has_comm(pid, req->comm)) ||
 		    (req->exe && !has_exe(pid, req->exe)))
 			continue;
-		if (target__start_ticks(pid, &start))
+		if (has_ended(pid) || target__start_ticks(pid, &start))
 			continue;
 		if (!found || start > youngest) {
 			found = pid;

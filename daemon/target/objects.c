@@ -10,13 +10,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/sysmacros.h>
 #include <unistd.h>
 
-#include "base/fs.h"
 #include "base/strbuf.h"
 #include "base/vec.h"
-#include "target/process.h"
+#include "target/maps.h"
 
 #define MAX_OBJECTS 1024
 
@@ -63,19 +61,17 @@ static int open_object(const struct target *t, const char *span, const char *pat
 
 static int add(const struct target *t, struct objects *all, const char *line)
 {
-	unsigned long long start, end, offset, ino;
-	unsigned int dev_major, dev_minor;
 	struct target_object *o;
-	int path_at = 0, fd;
-	char perms[5], span[64];
+	struct map_line l;
+	char span[64];
+	int fd;
 
-	if (sscanf(line, "%llx-%llx %4s %llx %x:%x %llu %n", &start, &end, perms, &offset,
-		   &dev_major, &dev_minor, &ino, &path_at) != 7 ||
-	    perms[2] != 'x' || !ino || !path_at || line[path_at] != '/' ||
-	    is_known(t, all, makedev(dev_major, dev_minor), ino) || all->cnt >= MAX_OBJECTS)
+	if (!map_line__parse(line, &l) || !l.executable || !l.ino || l.path[0] != '/' ||
+	    is_known(t, all, l.dev, l.ino) || all->cnt >= MAX_OBJECTS)
 		return 0;
-	snprintf(span, sizeof(span), "%llx-%llx", start, end);
-	fd = open_object(t, span, line + path_at, ino);
+	snprintf(span, sizeof(span), "%llx-%llx", (unsigned long long)l.map.start,
+		 (unsigned long long)l.map.end);
+	fd = open_object(t, span, l.path, l.ino);
 	if (fd < 0)
 		return 0; /* unmapped by now, or no file */
 	o = vec__push(all);
@@ -84,9 +80,9 @@ static int add(const struct target *t, struct objects *all, const char *line)
 		return -ENOMEM;
 	}
 	o->fd = fd;
-	o->dev = makedev(dev_major, dev_minor);
-	o->ino = ino;
-	o->path = strdup(line + path_at);
+	o->dev = l.dev;
+	o->ino = l.ino;
+	o->path = strdup(l.path);
 	if (!o->path || asprintf(&o->open_path, "/proc/self/fd/%d", fd) < 0) {
 		o->open_path = NULL;
 		return -ENOMEM;
@@ -98,11 +94,9 @@ int target__open_objects(struct target *t)
 {
 	struct strbuf sb = STRBUF_INIT;
 	struct objects all = {};
-	char path[64], *line, *save;
-	int err;
+	int err = map_lines__read(t, &sb);
+	char *line, *save;
 
-	snprintf(path, sizeof(path), "/proc/%d/task/%d/maps", t->pid, t->proc_tid);
-	err = fs__read(path, &sb);
 	for (line = strtok_r(sb.s, "\n", &save); !err && line; line = strtok_r(NULL, "\n", &save))
 		err = add(t, &all, line);
 	strbuf__free(&sb);

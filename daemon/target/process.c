@@ -7,30 +7,18 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/fail.h"
 #include "base/fs.h"
 #include "base/strbuf.h"
-#include "base/vec.h"
-
-static int fail(char **reason, int err, const char *fmt, ...)
-{
-	va_list ap;
-
-	va_start(ap, fmt);
-	if (vasprintf(reason, fmt, ap) < 0)
-		*reason = NULL;
-	va_end(ap);
-	return err;
-}
+#include "target/maps.h"
 
 /* Fields of /proc/PID/stat after the command name, which may itself hold spaces and brackets. */
 struct stat_line {
@@ -151,16 +139,39 @@ out:
 	return err;
 }
 
-/* maps shows the device of the file itself; fstat on an overlay shows another: take it from maps.
+/*
+ * As maps shows it: that is fstat's device and inode, but on an overlay of a kernel before 6.8,
+ * where it is those of the file in its layer. There the path tells which lines are the
+ * executable's.
  */
 static void read_exe_identity(struct target *t)
 {
+	struct strbuf sb = STRBUF_INIT;
+	struct map_line l;
+	char *line, *save;
 	struct stat st;
 
 	if (fstat(t->exe_fd, &st))
 		return;
 	t->exe_dev = st.st_dev;
 	t->exe_ino = st.st_ino;
+	if (map_lines__read(t, &sb))
+		goto out;
+	for (line = strtok_r(sb.s, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
+		if (!map_line__parse(line, &l) || !l.ino)
+			continue;
+		if (l.dev == st.st_dev && l.ino == st.st_ino) {
+			t->exe_dev = st.st_dev;
+			t->exe_ino = st.st_ino;
+			break;
+		}
+		if (!strcmp(l.path, t->exe)) {
+			t->exe_dev = l.dev;
+			t->exe_ino = l.ino;
+		}
+	}
+out:
+	strbuf__free(&sb);
 }
 
 static int open_exe(struct target *t, char **reason)
@@ -255,78 +266,6 @@ bool target__alive(const struct target *t)
 	struct pollfd p = { .fd = t->pidfd, .events = POLLIN };
 
 	return poll(&p, 1, 0) == 0;
-}
-
-/* Executable mappings: of one file, or with ino 0 all. */
-static int read_maps(const struct target *t, dev_t dev, ino_t file, struct target_map **maps,
-		     size_t *cnt)
-{
-	VEC(struct target_map) found = {};
-	struct strbuf sb = STRBUF_INIT;
-	char path[64], *line, *save;
-	int err;
-
-	snprintf(path, sizeof(path), "/proc/%d/task/%d/maps", t->pid, t->proc_tid);
-	err = fs__read(path, &sb);
-	for (line = strtok_r(sb.s, "\n", &save); !err && line; line = strtok_r(NULL, "\n", &save)) {
-		unsigned long long start, end, offset, ino;
-		unsigned int dev_major, dev_minor;
-		struct target_map *m;
-		char perms[5];
-
-		if (sscanf(line, "%llx-%llx %4s %llx %x:%x %llu", &start, &end, perms, &offset,
-			   &dev_major, &dev_minor, &ino) != 7)
-			continue;
-		if (perms[2] != 'x' ||
-		    (file && (ino != file || makedev(dev_major, dev_minor) != dev)))
-			continue;
-		m = vec__push(&found);
-		if (!m)
-			err = -ENOMEM;
-		else
-			*m = (struct target_map){ .start = start, .end = end, .offset = offset };
-	}
-	strbuf__free(&sb);
-	if (err) {
-		vec__free(&found);
-		return err;
-	}
-	*maps = found.data;
-	*cnt = found.cnt;
-	return 0;
-}
-
-int target__exe_maps(const struct target *t, struct target_map **maps, size_t *cnt)
-{
-	return read_maps(t, t->exe_dev, t->exe_ino, maps, cnt);
-}
-
-int target__object_maps(const struct target *t, const struct target_object *o,
-			struct target_map **maps, size_t *cnt)
-{
-	return read_maps(t, o->dev, o->ino, maps, cnt);
-}
-
-int target__code_maps(const struct target *t, struct target_map **maps, size_t *cnt)
-{
-	return read_maps(t, 0, 0, maps, cnt);
-}
-
-bool target__is_code(const struct target_map *maps, size_t cnt, uint64_t address)
-{
-	for (size_t i = 0; i < cnt; i++)
-		if (address >= maps[i].start && address < maps[i].end)
-			return true;
-	return false;
-}
-
-uint64_t target__address(const struct target_map *maps, size_t cnt, uint64_t offset)
-{
-	for (size_t i = 0; i < cnt; i++)
-		if (offset >= maps[i].offset &&
-		    offset - maps[i].offset < maps[i].end - maps[i].start)
-			return maps[i].start + (offset - maps[i].offset);
-	return 0;
 }
 
 int target__open_mem(const struct target *t)

@@ -18,6 +18,7 @@ struct target_object {
 	int fd;
 	dev_t dev; /* as /proc/PID/maps shows it */
 	ino_t ino;
+	bool late; /* not mapped yet */
 };
 
 struct target {
@@ -52,6 +53,21 @@ void target__close(struct target *t);
 int target__open_objects(struct target *t);
 void target__close_objects(struct target *t);
 
+/*
+ * Adds the library of that name or path, though it is not mapped, if there is such a file where the
+ * loader would look. Adds nothing for a glob or when it is there already. 0 or -errno.
+ */
+int target__add_late(struct target *t, const char *lib);
+/* Whether any is still not mapped; says so of one that is by now. */
+bool target__look_for_late(struct target *t);
+
+/*
+ * The executable (file 0) or a library (its place in objects, and 1) from which probes do not reach
+ * the memory: takes the file of that path in a lower layer of its overlay instead, when that is
+ * what is mapped. 0, or -errno: -ENOENT there is none.
+ */
+int target__go_below(struct target *t, size_t file);
+
 /* When a process started, ticks since boot: with its pid it is that process for good. */
 int target__start_ticks(int pid, uint64_t *out);
 
@@ -70,6 +86,9 @@ int target__object_maps(const struct target *t, const struct target_object *o,
 int target__code_maps(const struct target *t, struct target_map **maps, size_t *cnt);
 bool target__is_code(const struct target_map *maps, size_t cnt, uint64_t address);
 uint64_t target__address(const struct target_map *maps, size_t cnt, uint64_t offset);
+
+/* Whether any of its threads is under seccomp now. */
+bool target__is_filtered(const struct target *t);
 
 /* A file descriptor of its memory, for reading. -errno when that is not allowed. */
 int target__open_mem(const struct target *t);

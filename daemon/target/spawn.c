@@ -10,6 +10,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/fail.h"
+
 static void child_main(char *const argv[], const sigset_t *mask, int failure)
 {
 	int err;
@@ -63,11 +65,8 @@ int spawn__held(char *const argv[], const sigset_t *mask, pid_t *pid, char **rea
 	} else {
 		wait_for(child, &status);
 	}
-	if (err) {
-		if (asprintf(reason, "cannot start '%s': %s", argv[0], strerror(err)) < 0)
-			*reason = NULL;
-		return -err;
-	}
+	if (err)
+		return fail(reason, -err, "cannot start '%s': %s", argv[0], strerror(err));
 	*pid = child;
 	return 0;
 }

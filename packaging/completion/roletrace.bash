@@ -90,7 +90,7 @@ _roletrace() {
 		report,-*) _roletrace_words "$common $output --width" "$cur" ;;
 		report,*) _roletrace_files "$cur" ;;
 		,-*)
-			_roletrace_words "$list $output --name --duration --interval --budget --raw
+			_roletrace_words "$list $output --name --follow --duration --interval --budget --raw
 				--help --usage --version" "$cur"
 			;;
 		,*) _roletrace_words 'list check report' "$cur" ;;

@@ -35,6 +35,7 @@ complete -c roletrace -n $probing -s p -l pid -x -a '(__roletrace_processes)' -d
 complete -c roletrace -n $probing -l exe -r -F -d 'The process that runs this file; for list the file'
 complete -c roletrace -n $probing -l debug-file -r -F -d 'Separate debug file'
 complete -c roletrace -n $tracing -l name -x -a '(__roletrace_processes | string replace --regex ".*\t" "" | sort -u)' -d 'The process of this name'
+complete -c roletrace -n $tracing -l follow -d 'Trace the next one too'
 complete -c roletrace -n $choosing -l crate -x -d 'Functions of this crate'
 complete -c roletrace -n $choosing -s f -l function -x -d 'Functions of this name'
 complete -c roletrace -n $choosing -l exclude -x -d 'But not functions of this name'

@@ -22,6 +22,7 @@ FIXTURES = os.environ.get("FIXTURES", "build/tests/fixtures")
 CARGO_BIN = os.environ.get("CARGO_BIN", "build/cargo/release")
 ATTACHED = re.compile(r"attached to (\d+) \((.*)\): (\d+) functions?, (\d+) probes?, ([\d.]+) ms")
 
+exits = None  # how exits are seen unless a test says it, for the modules that have EXITS
 _cleanups = []  # of the running test, last one first
 
 
@@ -209,6 +210,7 @@ class Trace:
         self.file = os.path.join(scratch(), "trace.json")
         argv = [*command, ROLETRACE, "--pid", str(self.pid), "-o", f"json:{self.file}"]
         argv += ["--budget", budget] if budget else []
+        argv += ["--exit", exits] if exits and "--exit" not in args else []
         for f in functions:
             argv += ["-f", f]
         self.process = start(

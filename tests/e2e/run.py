@@ -22,8 +22,10 @@ def tests(parts):
         module = importlib.import_module(path.stem)
         for name, function in vars(module).items():
             if name.startswith("test_") and callable(function):
-                if not parts or any(p in name for p in parts):
-                    yield name, function
+                for exits in getattr(module, "EXITS", (None,)):
+                    full = f"{name} ({exits})" if exits else name
+                    if not parts or any(p in full for p in parts):
+                        yield full, function, exits
 
 
 def on_alarm(*_):
@@ -64,7 +66,7 @@ def main():
     args = parser.parse_args()
     todo = list(tests(args.k))
     if args.l:
-        print("\n".join(name for name, _ in todo))
+        print("\n".join(name for name, *_ in todo))
         return 0
     if os.geteuid() != 0:
         print(f"NOT RUN: the {len(todo)} end-to-end tests attach to processes and need root")
@@ -74,8 +76,9 @@ def main():
         print(f"no test is called like {args.k}", file=sys.stderr)
         return 2
     failed, skipped = [], 0
-    for name, function in todo:
+    for name, function, exits in todo:
         start = time.monotonic()
+        harness.exits = exits
         try:
             why = run(function)
         except harness.Skip as e:

@@ -8,7 +8,7 @@ import sys
 
 import elftool
 import harness
-from harness import FIXTURES, Fixture, Trace, check, equal, roletrace, scratch, trace
+from harness import FIXTURES, Fixture, Trace, check, equal, roletrace, scratch, trace, until
 
 LIBC = ("libc.so.6:malloc", "libc.so.6:realloc", "libc.so.6:free")
 
@@ -177,3 +177,85 @@ def test_e12_ifunc_is_not_timed():
 
 def test_e12_memcpy_is_not_timed():
     ifunc("libc.so.6:memcpy", "libc.so.6:memcpy")
+
+
+# ---- L12: libraries come and go ----
+
+
+def plugin_fixture(*words):
+    f = Fixture("opens_plugin", os.path.abspath(os.path.join(FIXTURES, "libplugin.so")))
+    for word in words:
+        f.ask(word)
+    return f
+
+
+PLUGIN = ("traced_own", "libplugin.so:traced_plugin")
+
+
+def test_l12_library_unmapped_and_mapped_elsewhere():
+    f = plugin_fixture("open")
+    t = Trace(f, functions=PLUGIN)
+    first = f.ask("go")
+    f.ask("close")
+    f.ask("go")
+    f.ask("open")
+    last = f.ask("go")
+    check(first["at"] != last["at"], "the test sees nothing: the same address")
+    equal(last["truth"]["libplugin.so:traced_plugin"]["calls"], 80, "calls")
+    snapshot = t.stop()
+    snapshot.exact(last["truth"])
+    snapshot.nothing_lost()
+    equal(snapshot.doc["health"]["reasons"], [], "reasons")
+    f.finish()
+
+
+def test_l12_library_unmapped_at_the_end():
+    f = plugin_fixture("open")
+    t = Trace(f, functions=PLUGIN)
+    f.ask("go")
+    truth = f.ask("close")["truth"]
+    t.stop().exact(truth)
+    f.finish()
+
+
+def test_l12_library_mapped_after_the_attach():
+    """From its first call on, whatever way it is named."""
+    path = os.path.abspath(os.path.join(FIXTURES, "libplugin.so"))
+    for lib in ("libplugin.so", path):
+        f = plugin_fixture()
+        t = Trace(f, functions=("traced_own", f"{lib}:traced_plugin"))
+        check(any("not mapped yet" in line for line in t.stderr), t.said())
+        f.ask("go")
+        f.ask("open")
+        f.go()
+        f.ask("close")
+        f.ask("open")
+        truth = f.go()
+        snapshot = t.stop()
+        snapshot.exact(truth)
+        snapshot.nothing_lost()
+        equal(snapshot.doc["health"]["reasons"], [], "reasons")
+        f.finish()
+
+
+def test_l12_the_library_alone():
+    """Nothing of the executable is asked for."""
+    f = plugin_fixture()
+    t = Trace(f, functions=PLUGIN[1:])
+    f.ask("open")
+    name = PLUGIN[1]
+    truth = {name: f.go()[name]}
+    until(lambda: any("is mapped now" in line for line in t.stderr), 5, "said so within a second")
+    t.stop().exact(truth)
+    f.finish()
+
+
+def test_l12_library_that_never_comes():
+    f = plugin_fixture()
+    t = Trace(f, functions=PLUGIN)
+    truth = f.go()
+    snapshot = t.stop()
+    snapshot.exact(truth)
+    reasons = snapshot.doc["health"]["reasons"]
+    check(any("not mapped" in r and "libplugin.so" in r for r in reasons), f"reasons: {reasons}")
+    f.finish()

@@ -47,6 +47,17 @@ def test_l1_deleted_while_traced():
     f.finish()
 
 
+def test_code_moved_off_its_file():
+    """Probes sit in the file's pages: that none can be reached is no success."""
+    f = Fixture("remapped")
+    args = ("--pid", f.pid, "-d", 1, "-f", "traced_*", "-o", "json:/dev/null")
+    done = harness.roletrace(*args)
+    equal(done.returncode, 1, f"exit code: {done.stderr}")
+    check("do not reach the memory" in done.stderr, done.stderr)
+    f.go()
+    f.finish()
+
+
 def child_is_not_counted(*args):
     f = Fixture("fork", *args)
     t = Trace(f)

@@ -5,6 +5,8 @@ import json
 
 from harness import CARGO_BIN, Fixture, Trace, equal, trace
 
+EXITS = ("auto", "sites")
+
 
 def caught(f, name, ok, panics):
     answer = json.loads(f.line())

@@ -5,6 +5,8 @@ from harness import Fixture, check, close, equal, trace
 
 MS = 1_000_000
 
+EXITS = ("auto", "sites")
+
 
 def coroutines(*args):
     """Nothing may happen to the target, and what cannot be told must be said to be lost."""

@@ -37,6 +37,19 @@ def test_command_from_its_first_instruction():
     equal(snapshot.doc["target"]["ended"]["reason"], "exit", "how the target ended")
 
 
+def test_command_whose_libraries_are_not_mapped_yet():
+    """At its first instruction there is no libc: the loader maps it under our eyes."""
+    exe = os.path.join(harness.FIXTURES, "uses_versions")
+    file, process = started(exe, functions="libversions.so:traced_plain")
+    out, err = process.communicate("go\n", timeout=30)
+    equal(process.returncode, 0, f"exit code; it said {err}")
+    check("not mapped yet" in err, err)
+    truth = next(json.loads(line) for line in out.splitlines() if line.startswith("{"))["truth"]
+    name = "libversions.so:traced_plain"
+    with open(file) as f:
+        Snapshot(json.load(f)).exact({name: truth[name]})
+
+
 def test_command_passes_its_exit_code_and_signals():
     for script, by, code in (
         ("exit 7", None, 7),

@@ -27,5 +27,5 @@ make_in_parallel all || die 1 "the build failed, see above"
 python3 tests/lab/lab.py build || die 1 "the roles are not built, see above"
 [ "$(id -u)" = 0 ] || sudo -v || skip "attaching needs root, and there is no sudo" 0
 export PYTHONDONTWRITEBYTECODE=1
-as_root env "PATH=$PATH" "ROLETRACE=${O:-build}/roletrace" \
+as_root env "PATH=$PATH" "HOME=$HOME" "MAKE=${MAKE:-make}" "O=${O:-build}" "ROLETRACE=${O:-build}/roletrace" \
 	"ROLETRACE_CACHE=${ROLETRACE_CACHE:-$HOME/.cache/roletrace}" python3 tests/lab/check_roles.py

@@ -3,7 +3,10 @@
 """roletrace on a real role: translator_sv2 between pool_sv2 and fifty miners, whose own counts are
 the truth. Prints figures of the load, untraced and traced; ends with "N passed, N failed"."""
 
+import os
 import pathlib
+import statistics
+import subprocess
 import sys
 import time
 
@@ -156,9 +159,46 @@ def default_run(lab, miners):
     return load, snapshot
 
 
+def pool_and_translator(lab, miners):
+    """Both at once with the default budget, untraced and traced in turn: throughput within 3 %, round
+    trip within 5 % and what the two budgets may take of each share."""
+    loads = {False: [], True: []}
+    ratios = []
+    for traced in (False, True) * 3:
+        traces = [Trace(Target(p), functions=(), budget=None) for p in (lab.pool, lab.translator) if traced]
+        time.sleep(1)  # the budget holds after a second
+        load = Load(lab, miners)
+        time.sleep(6)
+        loads[traced].append(load.end())
+        for trace in traces:
+            over = trace.stop().doc["overhead"]
+            ratios.append(over["cpu_ratio"] / over["budget_ratio"])
+    for load in loads[False] + loads[True]:
+        shares_are_well(load)
+    rate, trip = (
+        [statistics.median(r[k] for r in loads[traced]) for traced in (False, True)]
+        for k in ("per_s", "round_trip_ms")
+    )
+    allowed = 2 * over["budget_ratio"] * 1000 / rate[0]  # ms of CPU per share
+    say(
+        f"pool and translator, untraced and traced: {rate[0]:.1f} and {rate[1]:.1f} shares/s, round trip "
+        f"{trip[0]:.2f} and {trip[1]:.2f} ms ({allowed:.2f} ms allowed), budgets used "
+        f"{', '.join(f'{100 * r:.0f} %' for r in ratios)}"
+    )
+    check(rate[1] >= 0.97 * rate[0], f"throughput untraced, traced: {rate}")
+    check(trip[1] <= 1.05 * trip[0] + allowed, f"round trip untraced, traced: {trip}, allowed {allowed}")
+    check(max(ratios) <= 1.1, f"cost of the budget: {ratios}")
+
+
 def ends_as_untraced(lab, code):
     equal(lab.end_role(lab.translator), code, "exit code on SIGINT, traced and untraced")
     check(code is not None, "the role does not end on SIGINT, traced or not")
+
+
+def oracle():
+    done = subprocess.run([os.environ.get("MAKE", "make"), "oracle-roles"], capture_output=True, text=True)
+    print(done.stdout, flush=True)
+    equal(done.returncode, 0, done.stderr)
 
 
 def all_tests(results):
@@ -183,7 +223,9 @@ def all_tests(results):
         )
         if default:
             show("traced, default budget", default[0])
+        results.test("pool and translator at once", pool_and_translator, lab, miners)
         results.test("the role ends as it does untraced", ends_as_untraced, lab, untraced[1])
+    results.test("sites of 1,100 functions, held against the processor", oracle)
     time.sleep(0.5)
     results.test("no BPF object is left", lambda: equal(bpf.leftovers(before), [], "left"))
 

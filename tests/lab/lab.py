@@ -162,7 +162,7 @@ class Lab:
                 "1000000",  # templates per block: a new block makes shares on their way stale
             )
             self.wait_port("TEMPLATES")
-            self.start("pool", CACHE / "bin/pool_sv2", "-c", self.config("pool"))
+            self.pool = self.start("pool", CACHE / "bin/pool_sv2", "-c", self.config("pool"))
             self.wait_port("POOL")
             self.translator = self.start(
                 "translator", CACHE / "bin/translator_sv2", "-c", self.config("translator")

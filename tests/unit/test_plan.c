@@ -83,6 +83,7 @@ static void check_invariants(const struct plan *plan)
 	for (uint32_t f = 0; f < plan->fn_cnt; f++) {
 		const struct plan_fn *fn = &plan->fns[f];
 		uint32_t entries = 0, exits = 0;
+		bool edges = false;
 
 		for (; site < plan->site_cnt && plan->sites[site].fn == f; site++) {
 			const struct plan_site *s = &plan->sites[site];
@@ -94,16 +95,21 @@ static void check_invariants(const struct plan *plan)
 				cr_expect(s->insn <= fn->entry_insn);
 			} else {
 				exits++;
-				cr_expect_eq(s->sp_words, 0, "%s", fn->name);
+				edges |= s->kind == RT_SITE_EDGE || s->kind == RT_SITE_EDGE_JCC;
+				cr_expect(fn->has_edges || !s->sp_words, "%s", fn->name);
+				cr_expect(s->kind != RT_SITE_RET || !s->sp_words, "%s", fn->name);
 				cr_expect(s->insn <= fn->exit_insn);
 			}
-			cr_expect(s->kind == RT_SITE_JCC || !s->cond);
+			cr_expect(s->kind == RT_SITE_JCC || s->kind == RT_SITE_EDGE_JCC ||
+				  !s->cond);
 		}
 		cr_expect_eq(entries, fn->entry_sites, "%s", fn->name);
 		cr_expect_eq(exits, fn->exit_sites, "%s", fn->name);
+		cr_expect(fn->has_edges || !edges, "%s", fn->name);
+		cr_expect(plan->exit == PLAN_EXIT_AUTO || !fn->has_edges, "%s", fn->name);
 		cr_expect_gt(entries, 0, "%s", fn->name);
 		cr_expect_eq(fn->addresses, fn->entry_sites);
-		if (plan->exit == PLAN_EXIT_SITES)
+		if (plan->exit != PLAN_EXIT_URETPROBE)
 			cr_expect_eq(fn->never_returns, !exits, "%s", fn->name);
 		cr_expect_eq(plan->sites[site - 1].fn, f);
 	}
@@ -145,7 +151,7 @@ Test(plan, what_must_hold_of_every_plan, .timeout = 120)
 								  .exit = uret ? PLAN_EXIT_URETPROBE
 									       : PLAN_EXIT_AUTO });
 
-			cr_expect_eq(plan->exit, uret ? PLAN_EXIT_URETPROBE : PLAN_EXIT_SITES);
+			cr_expect_eq(plan->exit, uret ? PLAN_EXIT_URETPROBE : PLAN_EXIT_AUTO);
 			cr_expect_gt(plan->fn_cnt, 3, "%s", files[i]);
 			check_invariants(plan);
 			check_no_place_twice(plan);
