@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """--memory: live bytes and blocks against the fixture's own account (malloc_usable_size)."""
 
+import csv
 import os
 import re
 import subprocess
 
 import harness
+from exposition import Page, promtool_check
 from harness import Fixture, Trace, check, close, equal
 
 
@@ -286,3 +288,48 @@ def test_sawtooth_is_no_leak():
 def test_too_short_a_look_says_nothing():
     stacks = served("leak", 1)
     equal({s["verdict"] for s in stacks.values()}, {None}, "verdicts")
+
+
+def test_memory_in_all_formats():
+    f, base = warm(2, 2_000)
+    path = os.path.join(harness.scratch(), "out")
+    t = Trace(f, "--memory", "stacks", "-o", f"{path}.prom", "-o", f"{path}.csv")
+    account = f.ask("churn")
+    snapshot = t.stop()
+    live = account["live_bytes"] - base["live_bytes"]
+    with open(f"{path}.prom") as page:
+        page = Page(page.read())
+    equal(page.value("roletrace_memory_live_bytes", allocator="glibc"), str(live), "in .prom")
+    equal(page.value("roletrace_memory_reliable"), "1", "reliable in .prom")
+    owned = sum(int(v) for v in page.values("roletrace_function_allocated_bytes_total").values())
+    equal(owned, snapshot.doc["memory"]["alloc_bytes"], "allocated by functions in .prom")
+    with open(f"{path}.csv", newline="") as file:
+        rows = list(csv.DictReader(file))
+    equal(sum(int(row["live_bytes"]) for row in rows), live, "live bytes in .csv")
+    # what is read back is what was written, and the report is the same
+    again = harness.roletrace("report", t.file, "-o", "json:-")
+    with open(t.file) as file:
+        equal(again.stdout, file.read(), "the file read and written again")
+    saved = harness.roletrace("report", t.file)
+    equal(saved.stdout.splitlines(), t.stdout, "the report of the file")
+    check(any(line.startswith("Live: ") for line in t.stdout), f"the report: {t.stdout}")
+    promtool_check(f"{path}.prom")
+    f.finish()
+
+
+def test_paths_add_up():
+    """Each returned call is in one path, with the time it is in the function's row with."""
+    f = Fixture("nested")
+    snapshot, _ = harness.trace(f)
+    paths = snapshot.doc["paths"]
+    equal(len({tuple(p["frames"]) for p in paths}), len(paths), "paths that are there twice")
+    for row in snapshot.functions:
+        mine = [p for p in paths if p["frames"][-1] == row["name"]]
+        equal(sum(p["calls"] for p in mine), row["returned"], f"calls in paths to {row['name']}")
+        for key in ("sum_ns", "self_ns"):
+            equal(sum(p[key] for p in mine), row[key], f"{key} in paths to {row['name']}")
+    for edge in snapshot.doc["edges"]:
+        ends = [edge["caller"], edge["callee"]]
+        calls = sum(p["calls"] for p in paths if p["frames"][-2:] == ends)
+        equal(calls, edge["calls"], f"calls from {ends[0]} to {ends[1]}")
+    f.finish()
