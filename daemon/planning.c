@@ -132,6 +132,11 @@ int planning__target(const struct options *o, struct target *t, bool list, struc
 									   : 0;
 	if (err)
 		return code__say(code__of(err), NULL, strerror(-err));
+	/* at its first instruction a program has its loader, and nothing of what that will load */
+	if (!err && memory_of(o) && t->object_cnt == 1)
+		err = target__add_late(t, "libc.so.6");
+	if (err)
+		return code__say(code__of(err), NULL, strerror(-err));
 	err = plan_of(o, t, list, out, &reason);
 	if (err == -ENOENT && add_late(o, t)) {
 		free(reason);
