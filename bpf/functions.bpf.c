@@ -129,23 +129,28 @@ int BPF_PROG(thread_exit, struct task_struct *p)
 		return 0;
 	ended = sig->flags & SIGNAL_GROUP_EXIT || sig->group_exec_task;
 	exit_code = sig->flags & SIGNAL_GROUP_EXIT ? sig->group_exit_code : p->exit_code;
-	s = bpf_task_storage_get(&stacks, p, 0, 0);
+	if (p->pid == p->tgid && !ended)
+		leader_gone = 1;
+	s = stack_of(p, p->pid);
 	/* with the gate shut its frames were in flight when it shut, unless that was counted */
 	if (s && !(s->flags & RT_STACK_SETTLED))
 		shadow_end(s, ended || !gate);
+	stack_drop(p->pid);
 	return 0;
 }
 
+/* A thread that execs takes over the main thread's id: old_pid is what it was called until now. */
 SEC("tp_btf/sched_process_exec")
-int BPF_PROG(process_exec, struct task_struct *p)
+int BPF_PROG(process_exec, struct task_struct *p, int old_pid)
 {
 	struct rt_stack *s;
 
 	if (p->tgid != target_tgid)
 		return 0;
-	s = bpf_task_storage_get(&stacks, p, 0, 0);
+	s = stack_of(p, old_pid);
 	if (s && !(s->flags & RT_STACK_SETTLED))
 		shadow_end(s, true);
+	stack_drop(old_pid);
 	gate = 0;
 	exec_seen = 1;
 	return 0;
@@ -174,7 +179,7 @@ int settle(struct bpf_iter__task *ctx)
 
 	if (!t || t->tgid != target_tgid)
 		return 0;
-	s = bpf_task_storage_get(&stacks, t, 0, 0);
+	s = stack_of(t, t->pid);
 	if (!s)
 		return 0;
 	if (!gate)

@@ -22,6 +22,24 @@ struct {
 	__type(value, struct rt_stack);
 } stacks SEC(".maps");
 
+/* The same where the kernel gives these programs no task storage (stacks_by_tid); else it is not
+ * made. key: thread id. Written by the thread's own probes, taken out at its exit. Bound:
+ * RT_TID_STACKS threads with a traced call behind them. Full: lost no_storage. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, RT_TID_STACKS);
+	__type(key, rt_u32);
+	__type(value, struct rt_stack);
+} tid_stacks SEC(".maps");
+
+/* key: 0. value: zeros, what a new entry of tid_stacks is copied from. Nobody writes. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, rt_u32);
+	__type(value, struct rt_stack);
+} blank_stack SEC(".maps");
+
 /* key: function id * shards + shard. value: counters. Written by probes, read by collect. Bound:
  * planned functions, cannot be full. */
 struct {
@@ -94,7 +112,8 @@ const volatile rt_u32 shard_mask;  /* shards - 1 */
 const volatile rt_u32 hist_chunks; /* chunks in the pool, chunk 0 unused */
 const volatile rt_u32 edge_mask;
 const volatile rt_u32 path_mask;
-const volatile bool raw; /* no correction */
+const volatile bool raw;	   /* no correction */
+const volatile bool stacks_by_tid; /* shadow stacks are in tid_stacks */
 const volatile rt_u64 hist_bounds[16] = RT_HIST_BOUNDS;
 
 /* Written by the daemon while the programs run. */
@@ -109,6 +128,7 @@ rt_u32 chunks_taken; /* chunk n + 1 is the n-th taken */
 rt_s32 exit_code;    /* wait status of the last thread to exit */
 rt_u32 found_tgid;   /* by identify */
 rt_u32 exec_seen;    /* the target replaced its program: the gate is shut */
+rt_u32 leader_gone;  /* the main thread exited, others go on */
 
 static __always_inline void add(rt_u64 *counter, rt_u64 n)
 {

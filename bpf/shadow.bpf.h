@@ -30,6 +30,7 @@
 #define SHADOW_BPF_H
 
 #include "maps.bpf.h"
+#include "stacks.bpf.h"
 #include "stats.bpf.h"
 
 /* The main stack may grow down to its limit; the gap below it is kept free by the kernel. */
@@ -305,7 +306,7 @@ static __always_inline void shadow_enter(struct task_struct *t, rt_u32 fn, rt_u6
 	if (!st)
 		return;
 	add(&st->calls, 1);
-	s = bpf_task_storage_get(&stacks, t, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	s = stack_make(t);
 	if (!s) {
 		lose(RT_LOST_NO_STORAGE);
 		add(&st->untimed, 1);
@@ -399,7 +400,7 @@ static __noinline int book_orphan(rt_u32 fn)
 static __always_inline void shadow_leave(struct task_struct *t, rt_u32 fn, rt_u64 sp, rt_u64 now,
 					 rt_u32 kind, rt_u32 class)
 {
-	struct rt_stack *s = bpf_task_storage_get(&stacks, t, 0, 0);
+	struct rt_stack *s = stack_of(t, t->pid);
 	rt_u64 floor, cost;
 	struct rt_frame *f;
 	rt_u32 d, entry;
@@ -454,7 +455,7 @@ static __always_inline void shadow_leave(struct task_struct *t, rt_u32 fn, rt_u6
 /* A panic was caught at stack pointer sp. */
 static __always_inline void shadow_catch(struct task_struct *t, rt_u64 sp, rt_u32 class)
 {
-	struct rt_stack *s = bpf_task_storage_get(&stacks, t, 0, 0);
+	struct rt_stack *s = stack_of(t, t->pid);
 
 	if (!s || !s->depth)
 		return;

@@ -7,6 +7,6 @@ struct options;
 
 /* Each returns the program's exit code. */
 int command__list(const struct options *opts);
-int command__check(void);
+int command__check(const struct options *opts);
 
 #endif

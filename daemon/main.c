@@ -22,7 +22,7 @@ int main(int argc, char **argv)
 		code = command__list(&opts);
 		break;
 	case COMMAND_CHECK:
-		code = command__check();
+		code = command__check(&opts);
 		break;
 	case COMMAND_REPORT:
 		code = saved__report(&opts);

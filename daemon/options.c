@@ -36,6 +36,7 @@ enum {
 	KEY_MAX_BLOCKS,
 	KEY_LEAK_AFTER,
 	KEY_ASSUME_SECCOMP_KILLS,
+	KEY_WITHOUT,
 	KEY_SORT,
 	KEY_LIMIT,
 	KEY_WIDTH,
@@ -142,6 +143,7 @@ static const struct argp_option table[] = {
 	{ "raw", KEY_RAW, NULL, 0, "Do not take the price of inner probes off durations", 3 },
 	{ "empty-programs", KEY_EMPTY_PROGRAMS, NULL, OPTION_HIDDEN, NULL, 3 },
 	{ "assume-seccomp-kills", KEY_ASSUME_SECCOMP_KILLS, NULL, OPTION_HIDDEN, NULL, 3 },
+	{ "without", KEY_WITHOUT, "FEATURE,...", OPTION_HIDDEN, NULL, 3 },
 	{ "verbose", 'v', NULL, 0, "Say more", 4 },
 	{ NULL, 0, NULL, 0, NULL, 0 },
 };
@@ -293,7 +295,12 @@ static void parse_argument(struct argp_state *state, char *arg, struct options *
 /* Which commands an option means something to. */
 static unsigned int commands_of(int key)
 {
-	enum { TRACE = 1 << COMMAND_TRACE, LIST = 1 << COMMAND_LIST, REPORT = 1 << COMMAND_REPORT };
+	enum {
+		TRACE = 1 << COMMAND_TRACE,
+		LIST = 1 << COMMAND_LIST,
+		CHECK = 1 << COMMAND_CHECK,
+		REPORT = 1 << COMMAND_REPORT,
+	};
 
 	switch (key) {
 	case 'v':
@@ -317,6 +324,8 @@ static unsigned int commands_of(int key)
 		return TRACE | REPORT;
 	case KEY_WIDTH:
 		return REPORT;
+	case KEY_WITHOUT:
+		return TRACE | LIST | CHECK;
 	default:
 		return TRACE;
 	}
@@ -423,6 +432,9 @@ static error_t parse_one(int key, char *arg, struct argp_state *state)
 		break;
 	case KEY_FOLLOW:
 		o->follow = true;
+		break;
+	case KEY_WITHOUT:
+		o->without = arg;
 		break;
 	case KEY_EMPTY_PROGRAMS:
 		o->empty_programs = true;

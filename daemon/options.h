@@ -81,6 +81,7 @@ struct options {
 	unsigned int limit; /* rows per table; 0: all */
 	unsigned int width; /* columns; 0: the terminal's */
 	bool no_functions, raw, verbose;
+	const char *without;	   /* kernel features to take for missing (tests), or NULL */
 	bool assume_seccomp_kills; /* for tests: as kernels 6.11 to 6.13 do */
 	bool empty_programs;	   /* the floor of the benchmarks: probes that do nothing */
 };

@@ -9,6 +9,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "attach/mode.h"
+#include "attach/singles.h"
 #include "base/log.h"
 #include "codes.h"
 #include "options.h"
@@ -49,8 +51,8 @@ static bool names_library(const struct options *o)
 	return false;
 }
 
-static int make_plan(const struct options *o, const struct plan_input *in, bool list,
-		     struct plan **out, char **reason)
+static int make_plan(const struct options *o, const struct attach_mode *mode,
+		     const struct plan_input *in, bool list, struct plan **out, char **reason)
 {
 	struct plan_request req = {
 		.crates = o->crates.data,
@@ -66,6 +68,8 @@ static int make_plan(const struct options *o, const struct plan_input *in, bool 
 		.memory = list && !memory_of(o) ? PLAN_MEMORY_LIVE : memory_of(o),
 		.layer = (enum plan_layer)o->allocator,
 		.no_default = o->no_functions,
+		.max_probes = mode->single_probes ? SINGLES_MAX : 0,
+		.exe_only = mode->any_process,
 		.want_inlined = list,
 	};
 
@@ -82,8 +86,8 @@ static int code_of_plan(int err, char *reason)
 			 strerror(-err));
 }
 
-static int plan_of(const struct options *o, const struct target *t, bool list, struct plan **out,
-		   char **reason)
+static int plan_of(const struct options *o, const struct attach_mode *mode, const struct target *t,
+		   bool list, struct plan **out, char **reason)
 {
 	struct plan_source *sources = calloc(t->object_cnt + 1, sizeof(*sources));
 	char root[64];
@@ -101,7 +105,7 @@ static int plan_of(const struct options *o, const struct target *t, bool list, s
 	for (size_t i = 0; i < t->object_cnt; i++)
 		sources[i + 1] = (struct plan_source){ t->objects[i].fd, t->objects[i].path };
 	snprintf(root, sizeof(root), "/proc/%d/task/%d/root", t->pid, t->proc_tid);
-	err = make_plan(o, &in, list, out, reason);
+	err = make_plan(o, mode, &in, list, out, reason);
 	free(sources);
 	return err;
 }
@@ -123,7 +127,8 @@ static bool add_late(const struct options *o, struct target *t)
 	return t->object_cnt > before;
 }
 
-int planning__target(const struct options *o, struct target *t, bool list, struct plan **out)
+int planning__target(const struct options *o, const struct attach_mode *mode, struct target *t,
+		     bool list, struct plan **out)
 {
 	char *reason = NULL;
 	int err;
@@ -137,16 +142,16 @@ int planning__target(const struct options *o, struct target *t, bool list, struc
 		err = target__add_late(t, "libc.so.6");
 	if (err)
 		return code__say(code__of(err), NULL, strerror(-err));
-	err = plan_of(o, t, list, out, &reason);
+	err = plan_of(o, mode, t, list, out, &reason);
 	if (err == -ENOENT && add_late(o, t)) {
 		free(reason);
 		reason = NULL;
-		err = plan_of(o, t, list, out, &reason);
+		err = plan_of(o, mode, t, list, out, &reason);
 	}
 	return code_of_plan(err, reason);
 }
 
-int planning__file(const struct options *o, struct plan **out)
+int planning__file(const struct options *o, const struct attach_mode *mode, struct plan **out)
 {
 	char *path = realpath(o->exe, NULL); /* debug files lie beside the file, not a link to it */
 	struct plan_source exe = { .path = path ? path : o->exe };
@@ -162,7 +167,7 @@ int planning__file(const struct options *o, struct plan **out)
 	} else if (fstat(exe.fd, &st) || !S_ISREG(st.st_mode)) {
 		log_error("'%s' is no regular file", o->exe);
 	} else {
-		err = make_plan(o, &in, true, out, &reason);
+		err = make_plan(o, mode, &in, true, out, &reason);
 		code = code_of_plan(err, reason);
 	}
 	if (exe.fd >= 0)

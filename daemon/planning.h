@@ -5,16 +5,18 @@
 
 #include <stdbool.h>
 
+struct attach_mode;
 struct options;
 struct plan;
 struct target;
 
 /*
- * Of a process: its executable, and when they are asked for, its libraries. list: with what only
- * the list command shows. The program's exit code.
+ * Of a process: its executable, and when they are asked for, its libraries. mode: how it will
+ * be attached. list: with what only the list command shows. The program's exit code.
  */
-int planning__target(const struct options *o, struct target *t, bool list, struct plan **out);
+int planning__target(const struct options *o, const struct attach_mode *mode, struct target *t,
+		     bool list, struct plan **out);
 /* Of --exe, for the list command. */
-int planning__file(const struct options *o, struct plan **out);
+int planning__file(const struct options *o, const struct attach_mode *mode, struct plan **out);
 
 #endif

@@ -11,13 +11,13 @@
 #include <unistd.h>
 
 #include "attach/breaker.h"
-#include "attach/features.h"
 #include "attach/tracer.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "choose.h"
 #include "codes.h"
 #include "collect/collect.h"
+#include "machine.h"
 #include "options.h"
 #include "outputs.h"
 #include "plan/plan.h"
@@ -37,7 +37,7 @@
 struct run {
 	struct session *session;
 	const struct options *opts;
-	const struct features *features;
+	const struct machine *machine;
 	uint64_t begin_ns;
 	struct target target;
 	bool target_open;
@@ -72,7 +72,7 @@ static void say_notes(const struct plan *plan, const struct target *t)
 static int make_plan(struct run *r)
 {
 	if (!r->opts->no_functions || r->opts->memory >= OPTION_MEMORY_LIVE)
-		return planning__target(r->opts, &r->target, false, &r->plan);
+		return planning__target(r->opts, &r->machine->mode, &r->target, false, &r->plan);
 	r->plan = calloc(1, sizeof(*r->plan));
 	if (!r->plan)
 		return code__say(CODE_FAILED, NULL, "out of memory");
@@ -99,6 +99,7 @@ static bool go_below(struct run *r, const bool *unreached)
 static int attach_tracer(struct run *r, char **reason)
 {
 	struct tracer_opts to = {
+		.mode = r->machine->mode,
 		.raw = r->opts->raw,
 		.empty = r->opts->empty_programs,
 		.growth = r->opts->memory >= OPTION_MEMORY_GROWTH,
@@ -122,11 +123,23 @@ static int attach_tracer(struct run *r, char **reason)
 	return err;
 }
 
+/* What the kernel refused may be a thing that has a name: then that is said. */
+static int code_of_attach(const struct run *r, int err, char *reason)
+{
+	struct machine closer;
+
+	if (err != -ESRCH && !machine__probe(r->opts, true, &closer) && machine__check(&closer)) {
+		free(reason);
+		return CODE_NOT_ALLOWED;
+	}
+	return code__say(code__of(err), reason, strerror(-err));
+}
+
 static int attach(struct run *r)
 {
 	struct collector_opts co = {
 		.version = VERSION,
-		.kernel = r->features->kernel,
+		.kernel = r->machine->features.kernel,
 		.exit_mode = plan_exit_text(r->plan->exit),
 		.leak_after_s = r->opts->leak_after_s,
 		.budget = r->opts->budget,
@@ -139,7 +152,7 @@ static int attach(struct run *r)
 			 "kill the target");
 	err = attach_tracer(r, &reason);
 	if (err)
-		return code__say(code__of(err), reason, strerror(-err));
+		return code_of_attach(r, err, reason);
 	r->collector = collector__new(r->plan, &r->target, r->tracer, &co);
 	if (!r->collector)
 		return code__say(CODE_FAILED, NULL, strerror(errno));
@@ -343,12 +356,12 @@ static void clean_up(struct run *r)
 
 /* ---- the walk ---- */
 
-static int run_one(struct session *s, const struct features *features, struct last_run *run)
+static int run_one(struct session *s, const struct machine *machine, struct last_run *run)
 {
 	struct run r = {
 		.session = s,
 		.opts = s->opts,
-		.features = features,
+		.machine = machine,
 		.begin_ns = clock__mono_ns(),
 	};
 	int code = prepare(&r, run->pid), err;
@@ -380,7 +393,7 @@ static bool goes_on(const struct session *s, const struct last_run *last, int co
 }
 
 /* The worst code of all; of those processes that had ended before they were traced, none. */
-static int run_all(struct session *s, const struct features *features)
+static int run_all(struct session *s, const struct machine *machine)
 {
 	struct last_run last = { .end = RUN_NONE };
 	int code, worst = CODE_OK, pid;
@@ -391,7 +404,7 @@ static int run_all(struct session *s, const struct features *features)
 		if (code || !pid)
 			break;
 		last.pid = pid;
-		code = run_one(s, features, &last);
+		code = run_one(s, machine, &last);
 		again = goes_on(s, &last, code);
 		if (again && code == CODE_NO_PROCESS)
 			code = CODE_OK;
@@ -404,29 +417,19 @@ static int run_all(struct session *s, const struct features *features)
 	return code ?: worst;
 }
 
-static int check_machine(struct features *features)
-{
-	const struct feature *missing;
-
-	features__probe(features);
-	missing = features__missing(features);
-	if (!missing)
-		return CODE_OK;
-	log_error("this machine or these rights do not allow tracing: %s: %s", missing->name,
-		  missing->detail);
-	return CODE_NOT_ALLOWED;
-}
-
 static int trace_one(const struct options *opts)
 {
-	struct features features;
+	struct machine machine;
 	struct session session;
 	int code = session__open(&session, opts);
 
 	/* wrong input is said before anything is looked at */
 	code = code ?: outputs__check(opts);
-	code = code ?: check_machine(&features);
-	code = code ?: run_all(&session, &features);
+	code = code ?: machine__probe(opts, false, &machine);
+	code = code ?: machine__check(&machine);
+	if (!code)
+		machine__say_mode(&machine);
+	code = code ?: run_all(&session, &machine);
 	session__close(&session);
 	return code;
 }

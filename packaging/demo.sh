@@ -23,7 +23,7 @@ clean_up() {
 }
 trap clean_up EXIT
 
-kernel_can_trace || die 4 "$kernel_says"
+kernel_can_trace 6.1 || die 4 "$kernel_says"
 packaging/setup.sh build rust || exit
 
 say "building roletrace and the demo role (the first time cargo fetches its crates: a minute or two)"

@@ -20,12 +20,13 @@ as_root() {
 	fi
 }
 
-# 0 when the kernel has uprobe_multi (6.6); else sets $kernel_says to one line.
+# kernel_can_trace [LEAST]: 0 when the kernel is new enough; else sets $kernel_says to one line. The tests
+# need uprobe_multi (6.6), a trace does not.
 kernel_can_trace() {
-	local release
+	local release least=${1:-6.6}
 	release=$(uname -r)
-	[ "$(printf '%s\n' 6.6 "${release%%[!0-9.]*}" | sort -V | head -n 1)" = 6.6 ] && return 0
-	kernel_says="kernel $release is too old: roletrace needs 6.6 or newer (uprobe_multi)"
+	[ "$(printf '%s\n' "$least" "${release%%[!0-9.]*}" | sort -V | head -n 1)" = "$least" ] && return 0
+	kernel_says="kernel $release is too old: $least or newer is needed"
 	return 1
 }
 

@@ -17,9 +17,7 @@
 #include <errno.h>
 #include <sched.h>
 #include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -27,9 +25,7 @@
 
 #include "attach/hands.h"
 #include "base/clock.h"
-#include "base/fs.h"
 #include "base/log.h"
-#include "base/strbuf.h"
 #include "functions.skel.h"
 
 #define ROUNDS 9
@@ -121,41 +117,18 @@ static void child_main(struct board *board, pid_t parent)
 		pause();
 }
 
-/* The offset in /proc/self/exe of an address of ours. */
-static int file_offset(const void *addr, unsigned long *out)
-{
-	struct strbuf sb = STRBUF_INIT;
-	int err = fs__read("/proc/self/maps", &sb);
-	char *line, *save;
-
-	if (err)
-		return err;
-	err = -ENOENT;
-	for (line = strtok_r(sb.s, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
-		unsigned long start, end, offset;
-
-		if (sscanf(line, "%lx-%lx %*s %lx", &start, &end, &offset) != 3)
-			continue;
-		if ((unsigned long)addr >= start && (unsigned long)addr < end) {
-			*out = (unsigned long)addr - start + offset;
-			err = 0;
-			break;
-		}
-	}
-	strbuf__free(&sb);
-	return err;
-}
-
-static int attach(const struct bpf_program *prog, pid_t pid, const unsigned long *offsets,
-		  const unsigned long long *cookies, size_t cnt, bool ret)
+static int attach(const struct object *obj, const struct bpf_program *prog, pid_t pid,
+		  const unsigned long *offsets, const unsigned long long *cookies, size_t cnt,
+		  bool ret)
 {
 	struct hands_request req = { .prog_fd = bpf_program__fd(prog),
 				     .path = "/proc/self/exe",
-				     .pid = pid,
+				     .pid = obj->mode.any_process ? 0 : pid,
 				     .offsets = offsets,
 				     .cookies = cookies,
 				     .cnt = cnt,
-				     .retprobe = ret };
+				     .retprobe = ret,
+				     .single = obj->mode.single_probes };
 
 	return hands__attach(&req);
 }
@@ -195,12 +168,12 @@ static int measure(struct object *obj, bool uretprobes, rt_u64 pair_ns[], rt_u64
 	int err = 0;
 
 	for (rt_u32 f = 0; f < OBJECT_CALIBRATION_FNS && !err; f++, cnt++) {
-		err = file_offset(fns[f].entry, &offsets[cnt]);
+		err = hands__own_offset(fns[f].entry, &offsets[cnt]);
 		cookies[cnt] = RT_COOKIE(obj->fn_cnt + f, RT_SITE_ENTRY, 0, fns[f].entry_insn,
 					 BATCH, 1, 0);
 	}
 	for (rt_u32 f = 0; f < OBJECT_CALIBRATION_FNS && !err && !uretprobes; f++, cnt++) {
-		err = file_offset(fns[f].exit, &offsets[cnt]);
+		err = hands__own_offset(fns[f].exit, &offsets[cnt]);
 		cookies[cnt] =
 			RT_COOKIE(obj->fn_cnt + f, RT_SITE_RET, 0, fns[f].exit_insn, BATCH, 1, 0);
 	}
@@ -219,11 +192,12 @@ static int measure(struct object *obj, bool uretprobes, rt_u64 pair_ns[], rt_u64
 		child_main(board, self);
 
 	if (uretprobes) {
-		link = attach(skel->progs.uret_entry, child, offsets, cookies, cnt, false);
+		link = attach(obj, skel->progs.uret_entry, child, offsets, cookies, cnt, false);
 		ret = link < 0 ? link
-			       : attach(skel->progs.uret_exit, child, offsets, cookies, cnt, true);
+			       : attach(obj, skel->progs.uret_exit, child, offsets, cookies, cnt,
+					true);
 	} else {
-		link = ret = attach(skel->progs.site, child, offsets, cookies, cnt, false);
+		link = ret = attach(obj, skel->progs.site, child, offsets, cookies, cnt, false);
 	}
 	if (ret < 0) {
 		err = ret;
@@ -268,7 +242,7 @@ void calibrate__call(void)
 
 int calibrate__offset(unsigned long *out)
 {
-	return file_offset(rt_cal_push_ret, out);
+	return hands__own_offset(rt_cal_push_ret, out);
 }
 
 static rt_u64 minus(rt_u64 a, rt_u64 b)

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "attach/calibrate.h"
+#include "attach/hands.h"
 #include "base/clock.h"
 #include "base/fail.h"
 #include "base/log.h"
@@ -72,7 +73,8 @@ static int trial(const struct object *obj, struct hands_pile *to)
 				     .path = "/proc/self/exe",
 				     .cookies = (unsigned long long[]){ 0 },
 				     .cnt = 1,
-				     .retprobe = true };
+				     .retprobe = true,
+				     .single = obj->mode.single_probes };
 	pid_t parent = getpid(), child;
 	unsigned long offset;
 	volatile int *go;
@@ -88,7 +90,7 @@ static int trial(const struct object *obj, struct hands_pile *to)
 		child_main(go, parent);
 	err = child < 0 ? -errno : 0;
 	req.offsets = &offset;
-	req.pid = child;
+	req.pid = obj->mode.any_process ? 0 : child;
 	fd = err ?: hands__attach(&req);
 	hands__put(to, fd);
 	*go = 1;

@@ -4,11 +4,15 @@
 #include <bpf/bpf.h>
 #include <errno.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "attach/singles.h"
+#include "base/fs.h"
+#include "base/strbuf.h"
 #include "base/vec.h"
 
 #define THREADS 32
@@ -81,6 +85,8 @@ int hands__attach(const struct hands_request *req)
 	int ends[2], result;
 	pid_t child;
 
+	if (req->single)
+		return singles__attach(req);
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends))
 		return -errno;
 	child = fork();
@@ -105,6 +111,30 @@ int hands__attach(const struct hands_request *req)
 	close(ends[0]);
 	wait_for(child);
 	return result;
+}
+
+int hands__own_offset(const void *addr, unsigned long *out)
+{
+	struct strbuf sb = STRBUF_INIT;
+	int err = fs__read("/proc/self/maps", &sb);
+	char *line, *save;
+
+	if (err)
+		return err;
+	err = -ENOENT;
+	for (line = strtok_r(sb.s, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
+		unsigned long start, end, offset;
+
+		if (sscanf(line, "%lx-%lx %*s %lx", &start, &end, &offset) != 3)
+			continue;
+		if ((unsigned long)addr >= start && (unsigned long)addr < end) {
+			*out = (unsigned long)addr - start + offset;
+			err = 0;
+			break;
+		}
+	}
+	strbuf__free(&sb);
+	return err;
 }
 
 /* ---- closing ---- */
@@ -140,7 +170,7 @@ static void *close_some(void *arg)
 	size_t i;
 
 	while ((i = __atomic_fetch_add(&w->next, 1, __ATOMIC_RELAXED)) < w->pile->cnt)
-		close(w->pile->data[i]);
+		singles__close(w->pile->data[i]);
 	return NULL;
 }
 
@@ -156,6 +186,12 @@ static void close_side_by_side(const struct hands_pile *pile)
 	close_some(&w);
 	while (n)
 		pthread_join(threads[--n], NULL);
+}
+
+void hands__begin_closing(const struct hands_pile *pile)
+{
+	for (size_t i = 0; i < pile->cnt; i++)
+		singles__begin_closing(pile->data[i]);
 }
 
 void hands__close(struct hands_pile *pile)

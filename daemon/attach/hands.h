@@ -31,15 +31,23 @@ struct hands_request {
 	const unsigned long long *cookies;
 	size_t cnt;
 	bool retprobe;
+	bool single;   /* no uprobe_multi: as singles.h has it */
+	bool *refused; /* [cnt], single ones only: sites of functions the kernel said no to. NULL:
+			* a refusal fails the whole, as it does with one link for all */
 };
 
 /* The new link's file descriptor, or -errno. */
 int hands__attach(const struct hands_request *req);
 
+/* Where in /proc/self/exe an address of ours is: for probes on ourselves. */
+int hands__own_offset(const void *addr, unsigned long *out);
+
 /* Takes the link over (a negative one is ignored). Out of memory it is closed at once. */
 void hands__put(struct hands_pile *pile, int link_fd);
 /* Takes over all of another. */
 void hands__move(struct hands_pile *to, struct hands_pile *from);
+/* Single probes only: has them closed while we go on; hands__close then waits for the end of it. */
+void hands__begin_closing(const struct hands_pile *pile);
 /* Closes them all and leaves the pile empty; back when the breakpoints are gone. */
 void hands__close(struct hands_pile *pile);
 

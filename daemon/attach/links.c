@@ -40,6 +40,7 @@ struct links {
 	/* scratch for one attach call */
 	unsigned long *offsets;
 	unsigned long long *cookies;
+	bool *site_refused;
 };
 
 /* ---- one link ---- */
@@ -77,10 +78,17 @@ static int attach_program(struct links *l, const struct bpf_program *prog, rt_u3
 				     .offsets = l->offsets,
 				     .cookies = l->cookies,
 				     .cnt = cnt,
-				     .retprobe = retprobe };
-	int fd = hands__attach(&req);
+				     .retprobe = retprobe,
+				     .single = l->obj->mode.single_probes };
+	int fd;
 
+	if (RT_COOKIE_KIND(l->cookies[0]) != RT_SITE_CATCH)
+		req.refused = memset(l->site_refused, 0, cnt * sizeof(*l->site_refused));
+	fd = hands__attach(&req);
 	hands__put(out, fd);
+	for (size_t i = 0; i < cnt && fd >= 0 && req.refused; i++)
+		if (req.refused[i])
+			l->refused[RT_COOKIE_FN(l->cookies[i])] = true;
 	return fd < 0 ? fd : 0;
 }
 
@@ -206,7 +214,9 @@ static int index_sites(struct links *l)
 	l->refused = calloc(p->fn_cnt + 1, sizeof(*l->refused));
 	l->offsets = calloc(max + 1, sizeof(*l->offsets));
 	l->cookies = calloc(max + 1, sizeof(*l->cookies));
-	if (!l->site_first || !l->shed || !l->refused || !l->offsets || !l->cookies)
+	l->site_refused = calloc(max + 1, sizeof(*l->site_refused));
+	if (!l->site_first || !l->shed || !l->refused || !l->offsets || !l->cookies ||
+	    !l->site_refused)
 		return -ENOMEM;
 	for (size_t fn = 0; fn < p->fn_cnt; fn++) {
 		l->site_first[fn] = i;
@@ -223,7 +233,8 @@ static int divide(struct links *l)
 	rt_u32 fns = (rt_u32)l->plan->fn_cnt, per = (fns + FN_SHARE - 1) / FN_SHARE;
 	rt_u32 end;
 
-	if (per < MIN_BATCH_FNS)
+	/* single probes are closed one by one: the fewer in a batch, the faster it is changed */
+	if (per < MIN_BATCH_FNS && !l->obj->mode.single_probes)
 		per = MIN_BATCH_FNS;
 	for (rt_u32 first = 0; first < fns; first = end) {
 		for (end = first + 1; end < fns && end < first + per; end++)
@@ -304,6 +315,11 @@ int links__shed(struct links *l, const rt_u32 *fns, size_t cnt)
 	return err;
 }
 
+void links__limit(struct links *l, int pid)
+{
+	l->pid = pid;
+}
+
 int links__rearm(struct links *l)
 {
 	struct hands_pile old = {};
@@ -326,5 +342,6 @@ void links__free(struct links *l, struct hands_pile *to)
 	free(l->refused);
 	free(l->offsets);
 	free(l->cookies);
+	free(l->site_refused);
 	free(l);
 }

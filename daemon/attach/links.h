@@ -39,6 +39,8 @@ size_t links__site_cnt(const struct links *l);
 
 /* Takes the probes of functions away (shed[fn] true stays true). */
 int links__shed(struct links *l, const rt_u32 *fns, size_t cnt);
+/* Of later links: the process they are limited to, 0 for none. */
+void links__limit(struct links *l, int pid);
 /* Attaches everything anew, e.g. after a debugger wrote over breakpoints. */
 int links__rearm(struct links *l);
 

@@ -19,6 +19,7 @@ struct hands_pile;
 struct memory;
 
 struct memory_opts {
+	bool no_kernel;		  /* the kernel lacks what it takes: only the process is watched */
 	bool no_returns;	  /* return probes would kill the target */
 	bool growth;		  /* page faults by call path */
 	rt_u32 max_blocks;	  /* bound of the table of live blocks */

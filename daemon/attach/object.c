@@ -112,9 +112,26 @@ static int size_maps(struct object *obj, rt_u32 rows, bool raw)
 	return err;
 }
 
-int object__load(rt_u32 fn_cnt, bool raw, struct object *out)
+/* The programs and maps that the mode takes. */
+static int apply_mode(struct functions_bpf *skel, const struct attach_mode *mode)
 {
-	struct object obj = { .fn_cnt = fn_cnt, .shards = pick_shards() };
+	struct bpf_program *probes[] = { skel->progs.site, skel->progs.uret_entry,
+					 skel->progs.uret_exit, skel->progs.empty,
+					 skel->progs.empty_ret };
+	int err = 0;
+
+	/* the kind of link decides about the kind of program */
+	for (size_t i = 0; i < sizeof(probes) / sizeof(probes[0]) && mode->single_probes; i++)
+		err = err ?: bpf_program__set_expected_attach_type(probes[i], 0);
+	skel->rodata->stacks_by_tid = mode->stacks_by_tid;
+	err = err ?: bpf_map__set_autocreate(skel->maps.stacks, !mode->stacks_by_tid);
+	err = err ?: bpf_map__set_autocreate(skel->maps.tid_stacks, mode->stacks_by_tid);
+	return err ?: bpf_map__set_autocreate(skel->maps.blank_stack, mode->stacks_by_tid);
+}
+
+int object__load(rt_u32 fn_cnt, bool raw, const struct attach_mode *mode, struct object *out)
+{
+	struct object obj = { .mode = *mode, .fn_cnt = fn_cnt, .shards = pick_shards() };
 	int err;
 
 	libbpf_set_print(to_debug_log);
@@ -122,6 +139,7 @@ int object__load(rt_u32 fn_cnt, bool raw, struct object *out)
 	if (!obj.skel)
 		return -errno;
 	err = size_maps(&obj, fn_cnt + OBJECT_CALIBRATION_FNS, raw);
+	err = err ?: apply_mode(obj.skel, mode);
 	err = err ?: functions_bpf__load(obj.skel);
 	err = err ?: map_memory(obj.skel->maps.fn_stats, &obj.stats);
 	err = err ?: map_memory(obj.skel->maps.fn_confs, &obj.confs);
@@ -153,6 +171,17 @@ void object__unload(struct object *obj)
 	memset(obj, 0, sizeof(*obj));
 }
 
+/* Threads that ended while nobody looked must not lend their stack to another of that id. */
+static void forget_stacks(const struct object *obj)
+{
+	int fd = bpf_map__fd(obj->skel->maps.tid_stacks);
+	rt_u32 tid;
+
+	while (obj->mode.stacks_by_tid && !bpf_map_get_next_key(fd, NULL, &tid))
+		if (bpf_map_delete_elem(fd, &tid))
+			break;
+}
+
 void object__reset(struct object *obj)
 {
 	rt_u32 rows = obj->fn_cnt + OBJECT_CALIBRATION_FNS;
@@ -175,6 +204,7 @@ void object__reset(struct object *obj)
 		obj->paths[i] = 0;
 	}
 	memset(obj->skel->bss->lost, 0, sizeof(obj->skel->bss->lost));
+	forget_stacks(obj);
 	obj->skel->bss->chunks_taken = 0;
 	obj->skel->bss->exit_code = 0;
 }

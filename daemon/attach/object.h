@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "attach/mode.h"
 #include "roletrace/abi.h"
 #include "roletrace/hist.h"
 
@@ -19,6 +20,7 @@ struct functions_bpf;
 
 struct object {
 	struct functions_bpf *skel;
+	struct attach_mode mode;
 	rt_u32 fn_cnt; /* planned functions, without those of calibration */
 	rt_u32 shards;
 	rt_u32 chunk_cnt;
@@ -35,10 +37,11 @@ struct object {
 };
 
 /* Opens, sizes and loads. 0 or -errno; libbpf's own words of a failure go to the debug log. */
-int object__load(rt_u32 fn_cnt, bool raw, struct object *out);
+int object__load(rt_u32 fn_cnt, bool raw, const struct attach_mode *mode, struct object *out);
 void object__unload(struct object *obj);
 
-/* Puts every counter back to zero. Only while the gate is shut and no probe can be running. */
+/* Puts every counter back to zero, forgets all threads. Only while the gate is shut and no probe
+ * can be running. */
 void object__reset(struct object *obj);
 
 /* Sum of a function's counters over the shards (minimum and maximum are merged as such). */

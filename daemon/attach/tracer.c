@@ -41,6 +41,8 @@ struct tracer {
 	bool *skip; /* no probes on it: refused or shed */
 	VEC(struct tracer_shed) shed;
 	size_t disarmed;
+	char exe_by_fd[32];
+	bool leader_followed; /* what its exit means has been seen to */
 	uint64_t next_look_ns, next_verify_ns;
 };
 
@@ -178,7 +180,7 @@ static int set_up(struct tracer *t, const struct tracer_opts *opts, char **reaso
 	struct links_opts lo = {
 		/* with the main thread gone the kernel finds no memory by pid: the programs check
 		 */
-		.pid = t->target->leader_gone ? 0 : t->target->pid,
+		.pid = t->target->leader_gone || opts->mode.any_process ? 0 : t->target->pid,
 		.programs = programs_for(uret, opts->empty),
 	};
 	rt_u32 tgid;
@@ -197,7 +199,7 @@ static int set_up(struct tracer *t, const struct tracer_opts *opts, char **reaso
 	t->gaps = calloc(t->plan->fn_cnt + 1, sizeof(*t->gaps));
 	if (!t->scratch || !t->skip || !t->gaps || (opts->budget >= 0 && !t->breaker))
 		return fail(reason, -ENOMEM, "out of memory");
-	err = object__load((rt_u32)t->plan->fn_cnt, opts->raw, &t->obj);
+	err = object__load((rt_u32)t->plan->fn_cnt, opts->raw, &opts->mode, &t->obj);
 	if (err)
 		return fail(reason, err, "cannot load the BPF programs: %s", strerror(-err));
 	if (t->plan->fn_cnt || traces_allocators(t)) {
@@ -255,6 +257,8 @@ void tracer__start(struct tracer *t)
 	t->obj.skel->bss->gate = 1;
 	if (t->memory && !t->empty)
 		memory__start(t->memory);
+	if (t->obj.mode.single_probes)
+		hands__begin_closing(&t->to_close);
 }
 
 static void shed(struct tracer *t, size_t cnt, uint64_t now_ns)
@@ -313,10 +317,39 @@ static void verify_again(struct tracer *t)
 		log_error("attach: failed to arm the probes again: %s", strerror(-err));
 }
 
+/*
+ * A single probe belongs to the main thread, for it found the process by that: when it exits, the
+ * kernel takes the breakpoints away. They come again for any process (the programs look whose it
+ * is); a library's do not, for every process has it.
+ */
+static void follow_leader(struct tracer *t, bool rearm)
+{
+	int err = 0;
+
+	if (!t->obj.mode.single_probes || t->leader_followed || t->target->leader_gone ||
+	    !t->obj.skel->bss->leader_gone)
+		return;
+	t->leader_followed = true;
+	log_warn("attach: the main thread has exited, and its probes went with it");
+	t->disarmed += links__site_cnt(t->links);
+	if (!rearm || t->plan->object_cnt > 1)
+		return;
+	/* its own name in /proc is gone as well */
+	snprintf(t->exe_by_fd, sizeof(t->exe_by_fd), "/proc/self/fd/%d", t->target->exe_fd);
+	t->paths[0] = t->exe_by_fd;
+	links__limit(t->links, 0);
+	err = links__rearm(t->links);
+	if (err)
+		log_error("attach: failed to arm the probes again: %s", strerror(-err));
+	else
+		log_info("probes armed again");
+}
+
 void tracer__tick(struct tracer *t, uint64_t now_ns)
 {
 	if (!t->obj.skel->bss->gate)
 		return;
+	follow_leader(t, true);
 	if (t->breaker && now_ns >= t->next_look_ns) {
 		size_t cnt = breaker__look(t->breaker, &t->obj, now_ns, t->scratch);
 
@@ -338,6 +371,7 @@ void tracer__stop(struct tracer *t)
 	if (t->memory)
 		memory__stop(t->memory);
 	object__synchronize();
+	follow_leader(t, false);
 }
 
 void tracer__free(struct tracer *t)

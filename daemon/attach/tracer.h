@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "attach/mode.h"
 #include "attach/object.h"
 #include "plan/plan.h"
 #include "target/process.h"
@@ -18,6 +19,7 @@ struct memory;
 struct tracer;
 
 struct tracer_opts {
+	struct attach_mode mode;
 	bool raw;		   /* no correction of durations */
 	bool empty;		   /* programs that do nothing: the floor of the benchmarks */
 	bool growth;		   /* --memory growth: page faults by call path */

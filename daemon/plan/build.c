@@ -258,6 +258,20 @@ static int hint_refused(struct build *b)
 	return b->plan->hint ? 0 : -ENOMEM;
 }
 
+static void note_too_few_probes(struct build *b)
+{
+	size_t out = 0;
+
+	for (size_t i = 0; i < b->skipped.cnt; i++)
+		out += b->skipped.data[i].why == PLAN_TOO_FEW_PROBES;
+	if (out)
+		note(b,
+		     "this kernel has no uprobe_multi links: %zu functions are probed, %zu are "
+		     "left "
+		     "out; choose with --function",
+		     b->fns.cnt, out);
+}
+
 /* ---- one file ---- */
 
 /* What of the request is about this file. */
@@ -426,6 +440,8 @@ static int build(struct build *b, const struct sources *sources, const struct pl
 	}
 	if (!err)
 		err = hint_refused(b);
+	if (!err)
+		note_too_few_probes(b);
 	for (size_t i = 0; i < req->function_cnt && unmatched; i++)
 		free(unmatched[i]);
 	free(unmatched);
@@ -437,7 +453,7 @@ int plan__build(const struct sources *sources, const struct plan_request *req,
 		const struct profile *profile, struct plan **out, char **reason)
 {
 	struct plan *plan = calloc(1, sizeof(*plan));
-	struct build b = { .plan = plan };
+	struct build b = { .plan = plan, .req = req };
 	int err;
 
 	*reason = NULL;

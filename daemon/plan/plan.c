@@ -35,6 +35,10 @@ const char *plan_refusal_text(enum plan_refusal why)
 			"an IFUNC resolver, not the function: what it chooses for this CPU has a "
 			"name of its own",
 		[PLAN_TOO_MANY] = "too many functions",
+		[PLAN_TOO_FEW_PROBES] =
+			"this kernel has no uprobe_multi links: only the first 32 probes",
+		[PLAN_EXE_ONLY] = "this kernel's uprobe_multi links would probe the library in "
+				  "every process",
 		[PLAN_REFUSED_BY_KERNEL] = "refused by the kernel",
 		[PLAN_THUNK] = "only a jump: nothing to time",
 		[PLAN_UNREACHED] = "a way out that no path leads to",
@@ -403,12 +407,33 @@ static int add_fn(struct build *b, char *name, const struct place *places, struc
 	return err ? err : add_sites(b, fn, flows, cnt);
 }
 
+/* Why a row whose functions could be probed is left out all the same. */
+static enum plan_refusal out_of_reach(const struct build *b, const struct flow *flows, size_t cnt)
+{
+	bool uret = b->plan->exit == PLAN_EXIT_URETPROBE;
+	size_t probes = b->sites.cnt * (uret ? 2 : 1);
+
+	for (size_t i = 0; i < cnt; i++) {
+		size_t exits;
+
+		exits_of(b, &flows[i], &exits);
+		if (!flows[i].why)
+			probes += uret ? 2 : 1 + exits;
+	}
+	if (b->fns.cnt >= RT_MAX_FUNCTIONS)
+		return PLAN_TOO_MANY;
+	if (b->req->exe_only && b->objects.cnt > 1)
+		return PLAN_EXE_ONLY;
+	return b->req->max_probes && probes > b->req->max_probes ? PLAN_TOO_FEW_PROBES : PLAN_OK;
+}
+
 /* A row: functions at cnt places that are one by name. Takes the name over. */
 static int add_row(struct build *b, char *name, const struct place *places, size_t cnt)
 {
 	struct flow *flows = calloc(cnt, sizeof(*flows));
 	bool closure = closure__is_named(places->best->name), async = false;
 	struct closure_state state;
+	enum plan_refusal why;
 	size_t good = 0;
 	int err = name && flows ? 0 : -ENOMEM;
 
@@ -425,9 +450,10 @@ static int add_row(struct build *b, char *name, const struct place *places, size
 	for (size_t i = 0; i < cnt && !err; i++)
 		if (flows[i].why)
 			err = skip(b, name, flows[i].why);
-	if (!err && good && b->fns.cnt >= RT_MAX_FUNCTIONS)
-		err = skip(b, name, PLAN_TOO_MANY);
-	else if (!err && good) {
+	why = good ? out_of_reach(b, flows, cnt) : PLAN_OK;
+	if (!err && good && why) {
+		err = skip(b, name, why);
+	} else if (!err && good) {
 		err = add_fn(b, name, places, flows, cnt, async);
 		name = NULL;
 	}
@@ -463,6 +489,8 @@ static int add_rows(struct build *b)
 
 static int add_catches(struct build *b)
 {
+	if (b->req->exe_only && b->objects.cnt > 1)
+		return 0;
 	for (size_t i = 0; i < b->sel->catch_cnt; i++) {
 		const struct symbol *sym = b->sel->catches[i];
 		struct plan_site *site;

@@ -38,8 +38,10 @@ struct plan_request {
 	enum plan_exit exit;
 	enum plan_memory memory;
 	enum plan_layer layer; /* of allocators */
-	bool no_default;       /* without a crate and a function nothing is meant */
-	bool want_inlined;     /* inlined_only, files and lines too: reads all debug information */
+	size_t max_probes; /* no more of them can be attached; 0: no limit */
+	bool exe_only;	   /* functions of libraries cannot be probed */
+	bool no_default;   /* without a crate and a function nothing is meant */
+	bool want_inlined; /* inlined_only, files and lines too: reads all debug information */
 };
 
 /* A file to plan for, open for reading. */
@@ -77,6 +79,8 @@ enum plan_refusal {
 	PLAN_TOO_MANY,	     /* beyond RT_MAX_FUNCTIONS */
 	PLAN_THUNK,	     /* only a jump or a ret: entry and exit are one instruction */
 	PLAN_UNREACHED,	     /* holds a way out that no path leads to: data, or a path was missed */
+	PLAN_TOO_FEW_PROBES, /* beyond max_probes */
+	PLAN_EXE_ONLY,	     /* of a library, and exe_only */
 	PLAN_REFUSED_BY_KERNEL, /* said no at attach time (set by attach/) */
 	PLAN_REFUSAL_CNT,
 };

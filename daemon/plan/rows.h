@@ -14,6 +14,7 @@ struct selection;
 /* A plan in the making. */
 struct build {
 	struct plan *plan;
+	const struct plan_request *req; /* the whole of it */
 	VEC(struct plan_fn) fns;
 	VEC(struct plan_site) sites;
 	VEC(struct plan_site) catches;

@@ -24,6 +24,8 @@ typedef int32_t rt_s32;
 
 /* Frames a thread's shadow stack holds. Calls nested deeper are counted, not timed (untimed). */
 #define RT_STACK_DEPTH 256u
+/* Threads that have a shadow stack at a time where these are kept in a hash (12.5 MB). */
+#define RT_TID_STACKS 1024u
 /* Hash of function ids per thread that tells "not active yet" without a search (a power of two). */
 #define RT_ACTIVE_SLOTS 64u
 /* Copies of each counter, by CPU, against contention: min(CPUs, this), a power of two. */
@@ -90,7 +92,7 @@ struct rt_frame {
 #define RT_STACK_HOME 1u    /* home_lo and home_hi are known */
 #define RT_STACK_SETTLED 2u /* the settling iterator has seen it: thread exit counts no more */
 
-/* A thread's shadow stack (task storage). f[0] is the outermost call. */
+/* A thread's shadow stack. f[0] is the outermost call. */
 struct rt_stack {
 	rt_u32 depth;
 	rt_u32 flags;	/* RT_STACK_* */

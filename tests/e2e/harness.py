@@ -23,6 +23,7 @@ CARGO_BIN = os.environ.get("CARGO_BIN", "build/cargo/release")
 ATTACHED = re.compile(r"attached to (\d+) \((.*)\): (\d+) functions?, (\d+) probes?, ([\d.]+) ms")
 
 exits = None  # how exits are seen unless a test says it, for the modules that have EXITS
+always = []  # arguments of every Trace
 _cleanups = []  # of the running test, last one first
 
 
@@ -210,6 +211,7 @@ class Trace:
         self.file = os.path.join(scratch(), "trace.json")
         argv = [*command, ROLETRACE, "--pid", str(self.pid), "-o", f"json:{self.file}"]
         argv += ["--budget", budget] if budget else []
+        argv += always
         argv += ["--exit", exits] if exits and "--exit" not in args else []
         for f in functions:
             argv += ["-f", f]
