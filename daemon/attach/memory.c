@@ -57,6 +57,11 @@ static int find_why(struct memory *m, const struct memory_opts *opts)
 		m->why = strdup(m->plan->memory_why);
 		return m->why ? 0 : -ENOMEM;
 	}
+	if (opts->no_kernel && m->plan->memory) {
+		m->why = strdup("it takes uprobe_multi links by process and task storage "
+				"(Linux 6.6)");
+		return m->why ? 0 : -ENOMEM;
+	}
 	for (size_t i = 0; i < m->plan->mem_site_cnt; i++)
 		returns |= wanted(m, &m->plan->mem_sites[i]) && m->plan->mem_sites[i].returns;
 	if (!returns || !opts->no_returns)
@@ -131,7 +136,12 @@ static int load(struct memory *m, const struct memory_opts *opts)
 	bpf_program__set_autoload(skel->progs.mem_return, m->traced);
 	bpf_program__set_autoload(skel->progs.mem_entry, m->traced);
 	bpf_program__set_autoload(skel->progs.page_fault, m->growth);
-	err = bpf_map__reuse_fd(skel->maps.stacks, bpf_map__fd(m->functions->skel->maps.stacks));
+	if (m->traced || m->growth)
+		err = bpf_map__reuse_fd(skel->maps.stacks,
+					bpf_map__fd(m->functions->skel->maps.stacks));
+	else
+		err = bpf_map__set_autocreate(skel->maps.stacks, false);
+	err = err ?: bpf_map__set_autocreate(skel->maps.calls, m->traced);
 	err = err
 		      ?: bpf_map__set_max_entries(skel->maps.sums,
 						  families * RT_MEM_CLASSES * m->shards);
@@ -260,7 +270,7 @@ int memory__new(const struct object *functions, const struct plan *plan,
 	m->owner_cnt = functions->path_cnt + RT_PATH_FIRST;
 	err = find_why(m, opts);
 	m->traced = plan->memory && !m->why;
-	m->growth = opts->growth && has_tracepoint("page_fault_user");
+	m->growth = opts->growth && !opts->no_kernel && has_tracepoint("page_fault_user");
 	if (!err && (err = load(m, opts)))
 		fail(reason, err, "cannot load the memory programs: %s", strerror(-err));
 	if (!err && (err = attach(m)))

@@ -163,7 +163,10 @@ static bool returns_kill(struct tracer *t, const struct tracer_opts *opts)
 static int set_up_memory(struct tracer *t, const struct tracer_opts *opts, rt_u32 tgid,
 			 char **reason)
 {
-	struct memory_opts mo = { .no_returns = returns_kill(t, opts),
+	const struct attach_mode *mode = &t->obj.mode;
+	struct memory_opts mo = { .no_kernel = mode->single_probes || mode->any_process ||
+					       mode->stacks_by_tid,
+				  .no_returns = returns_kill(t, opts),
 				  .growth = opts->growth,
 				  .max_blocks = opts->max_blocks,
 				  .paths = t->paths,

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "attach/memory.h"
+#include "base/arena.h"
 #include "base/clock.h"
 #include "base/fs.h"
 #include "base/strbuf.h"
@@ -459,7 +460,14 @@ int memory_collector__fill(struct memory_collector *c, struct snapshot *s)
 	if (!m)
 		return -ENOMEM;
 	m->mode = mode_of(c->plan);
-	m->why = memory__why(c->memory);
+	/* the words outlive what they are about */
+	if (memory__why(c->memory)) {
+		if (!s->arena && !(s->arena = arena__new()))
+			return -ENOMEM;
+		m->why = arena__strdup(s->arena, memory__why(c->memory));
+		if (!m->why)
+			return -ENOMEM;
+	}
 	if (memory__is_shed(c->memory))
 		m->why = "over budget: the allocator's probes were taken away, the figures are as "
 			 "of then";

@@ -38,10 +38,10 @@ struct plan_request {
 	enum plan_exit exit;
 	enum plan_memory memory;
 	enum plan_layer layer; /* of allocators */
-	size_t max_probes; /* no more of them can be attached; 0: no limit */
-	bool exe_only;	   /* functions of libraries cannot be probed */
-	bool no_default;   /* without a crate and a function nothing is meant */
-	bool want_inlined; /* inlined_only, files and lines too: reads all debug information */
+	size_t max_probes;     /* no more of them can be attached; 0: no limit */
+	bool exe_only;	       /* functions of libraries cannot be probed */
+	bool no_default;       /* without a crate and a function nothing is meant */
+	bool want_inlined;     /* inlined_only, files and lines too: reads all debug information */
 };
 
 /* A file to plan for, open for reading. */

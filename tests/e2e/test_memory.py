@@ -2,6 +2,7 @@
 """--memory: live bytes and blocks against the fixture's own account (malloc_usable_size)."""
 
 import csv
+import json
 import os
 import re
 import subprocess
@@ -333,3 +334,32 @@ def test_paths_add_up():
         calls = sum(p["calls"] for p in paths if p["frames"][-2:] == ends)
         equal(calls, edge["calls"], f"calls from {ends[0]} to {ends[1]}")
     f.finish()
+
+
+def test_memory_on_older_kernels():
+    """What cannot be traced there is said; the process itself is watched all the same."""
+    for lacking in ("uprobe_multi", "multi_pid", "task_storage"):
+        f = Fixture("allocs")
+        t = Trace(f, "--memory", "stacks", "--without", lacking, functions=("traced_edges",))
+        f.ask("edges")
+        m = t.stop().doc["memory"]
+        equal((m["reliable"], m["source"]), (False, None), f"memory without {lacking}")
+        check("6.6" in m["reason"], f"reason without {lacking}: {m['reason']}")
+        check(m["rss_bytes"] > 0, f"rss without {lacking}")
+        f.finish()
+
+
+def test_memory_from_the_first_instruction():
+    """libc is not mapped yet when the probes are set."""
+    file = os.path.join(harness.scratch(), "x.json")
+    exe = os.path.join(harness.FIXTURES, "rust-allocs-plain")
+    done = harness.roletrace(
+        *("--memory", "stacks", "--budget", "off", "-o", f"json:{file}", "--", exe, 2, 500),
+        input="churn\ndrop\n",
+    )
+    equal(done.returncode, 0, f"exit code: {done.stderr}")
+    with open(file) as text:
+        m = json.load(text)["memory"]
+    equal((m["source"], m["reliable"]), ("glibc", True), "memory")
+    check(m["alloc_count"] > 1000, f"allocations seen: {m['alloc_count']}")
+    equal(m["unknown_frees"], 0, "frees of blocks from before the first instruction")
