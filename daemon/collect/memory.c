@@ -390,15 +390,26 @@ static int fill_allocator(const struct memory_collector *c, rt_u32 i,
 	return 0;
 }
 
+static void name_totals(struct snapshot_memory *m, const struct snapshot_allocator *a)
+{
+	m->source = m->source && strcmp(m->source, a->source) ? "several" : a->source;
+	m->basis = m->basis && strcmp(m->basis, a->basis) ? "mixed" : a->basis;
+}
+
+/* An allocator that nobody calls (libc's, behind another) does not count for their name. */
 static void add_up(struct snapshot_memory *m)
 {
+	const struct snapshot_allocator *idle = NULL;
+
 	for (size_t i = 0; i < m->allocator_cnt; i++) {
 		const struct snapshot_allocator *a = &m->allocators[i];
 
 		if (!a->traced || !a->totals)
 			continue;
-		m->source = m->source && strcmp(m->source, a->source) ? "several" : a->source;
-		m->basis = m->basis && strcmp(m->basis, a->basis) ? "mixed" : a->basis;
+		if (a->sums.alloc_count || a->sums.freed_count || a->unknown_frees)
+			name_totals(m, a);
+		else
+			idle = a;
 		m->sums.alloc_bytes += a->sums.alloc_bytes;
 		m->sums.alloc_count += a->sums.alloc_count;
 		m->sums.freed_bytes += a->sums.freed_bytes;
@@ -408,6 +419,8 @@ static void add_up(struct snapshot_memory *m)
 		m->unowned_bytes += a->unowned_bytes;
 		m->unowned_count += a->unowned_count;
 	}
+	if (!m->source && idle)
+		name_totals(m, idle);
 }
 
 static int fill_allocators(const struct memory_collector *c, struct snapshot_memory *m)

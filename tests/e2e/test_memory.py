@@ -182,6 +182,7 @@ def preloaded(library, source, exact_bytes=True):
         equal(rows[source]["size_basis"], "requested", "what a byte is")
         equal(rows[source]["live_count"], truth["live_count"], f"blocks of {source}")
         equal(rows["glibc"]["alloc_count"], 0, "blocks of libc")
+        equal((m["source"], m["size_basis"]), (source, "requested"), "whose figures")
         f.finish()
 
 
