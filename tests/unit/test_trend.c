@@ -68,7 +68,7 @@ Test(trend, few_samples_say_nothing)
 
 Test(trend, any_time_fits)
 {
-	struct trend *t = sampled(1000, 0);
+	struct trend *t = sampled(250, 0);
 	struct snapshot_memory m = {};
 	struct trend_line line;
 
