@@ -335,6 +335,14 @@ __noinline int enter_untimed(rt_u64 sp, rt_u32 class)
 	return 0;
 }
 
+/* The path of frame i, which is of fn. */
+static __always_inline rt_u16 path_of(struct rt_stack *s, rt_u32 i, rt_u32 fn)
+{
+	rt_u32 above = caller_of(s, i);
+
+	return (rt_u16)path_step(above ? frame_at(s, above - 1)->path : RT_PATH_ROOT, fn);
+}
+
 /* A call begins at stack pointer sp. uret: by return probes, which replace the return address. */
 static __always_inline void shadow_enter(struct task_struct *t, rt_u32 fn, rt_u64 sp, rt_u32 class,
 					 rt_u32 state, bool uret)
@@ -392,7 +400,8 @@ static __always_inline void shadow_enter(struct task_struct *t, rt_u32 fn, rt_u6
 	f->child_ns = 0;
 	f->cost_ns = 0;
 	f->fn = fn;
-	f->flags = flags;
+	f->flags = (rt_u16)flags;
+	f->path = path_of(s, d, fn);
 	s->depth = d + 1;
 	f->start_ns = bpf_ktime_get_ns();
 }
@@ -415,7 +424,9 @@ static __always_inline void book_returned(struct rt_stack *s, rt_u32 i, rt_u64 d
 	/* what is no one's own work is in no one's self time: the floor neither */
 	net = raw ? dt : dt > floor ? dt - floor : 0;
 	inner = dt - net + f->child_ns;
-	book_call(fn, dt, inner < dt ? inner : dt, inside, flags);
+	inner = inner < dt ? inner : dt;
+	book_call(fn, dt, inner, inside, flags);
+	path_add(f->path, dt, dt - inner);
 	if (above) {
 		caller = frame_at(s, above - 1);
 		caller->cost_ns += f->cost_ns + pair_cost;

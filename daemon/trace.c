@@ -77,7 +77,7 @@ static void say_notes(const struct plan *plan, const struct target *t)
 
 static int make_plan(struct run *r)
 {
-	if (!r->opts->no_functions)
+	if (!r->opts->no_functions || r->opts->memory >= OPTION_MEMORY_LIVE)
 		return planning__target(r->opts, &r->machine->mode, &r->target, false, &r->plan);
 	r->plan = calloc(1, sizeof(*r->plan));
 	if (!r->plan)
@@ -109,6 +109,8 @@ static int attach_tracer(struct run *r, char **reason)
 		.raw = r->opts->raw,
 		.empty = r->opts->empty_programs,
 		.rearm_always = r->opts->rearm_always,
+		.growth = r->opts->memory >= OPTION_MEMORY_GROWTH,
+		.max_blocks = r->opts->max_blocks,
 		.budget = r->opts->budget,
 		.assume_seccomp_kills = r->opts->assume_seccomp_kills,
 	};
@@ -180,6 +182,7 @@ static int attach(struct run *r)
 		.version = VERSION,
 		.kernel = r->machine->features.kernel,
 		.exit_mode = plan_exit_text(r->plan->exit),
+		.leak_after_s = r->opts->leak_after_s,
 		.budget = r->opts->budget,
 		.stall_ns = seconds_or(r->opts->stall_s, DEFAULT_STALL_NS),
 		.no_progress = r->opts->stall_s > 0,
@@ -288,6 +291,7 @@ static void on_tick(struct run *r)
 	tracer__tick(r->tracer, now);
 	if (r->profiler)
 		profiler__tick(r->profiler, now);
+	collector__tick(r->collector, now);
 	look_for_late(r, now);
 	say_stalls(r, now);
 	write_now = now >= r->next_write_ns;

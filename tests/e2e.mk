@@ -19,6 +19,7 @@ FIX_PARTS := tail_calls.S odd_symbols.S odd_names.S twin_a.c twin_b.c
 FIX_C := $(filter-out $(FIX_PARTS:%=tests/fixtures/c/%),$(wildcard tests/fixtures/c/*.c))
 FIX_BIN := $(FIX_C:tests/fixtures/c/%.c=$(FIX)/%) $(FIX)/clones
 FIX_BIN += $(addprefix $(FIX)/,panics sleepers names-v0 names-legacy)
+FIX_BIN += $(addprefix $(FIX)/rust-allocs,-plain -lto -counting)
 FIX_BIN += $(addprefix $(FIX)/calls-,no-pie static-pie static high debug exported static-debug)
 FIX_CFLAGS = -std=gnu17 -D_GNU_SOURCE -O2 -pthread -Wall -Wextra -Wno-unused-parameter
 
@@ -102,6 +103,12 @@ $(FIX)/names-v0 $(FIX)/names-legacy: $(FIX)/names-%: tests/fixtures/rust/names.r
 # the legacy scheme is said to be unstable to ask for
 RUST_UNSTABLE_legacy = -Z unstable-options
 $(FIX)/names-legacy: export RUSTC_BOOTSTRAP = 1
+
+# A9: link-time optimisation inlines some of the allocator's shims
+$(FIX)/rust-allocs-lto: RUST_ALLOCS = -C lto=fat -C codegen-units=1 -C panic=abort
+$(FIX)/rust-allocs-counting: RUST_ALLOCS = --cfg counting
+$(FIX)/rust-allocs-%: tests/fixtures/rust/allocs.rs
+	$(call say,FIXTURE,$@)$(RUST_FIXTURE) $(RUST_ALLOCS)
 
 TOKIO_PANICS := $(O)/cargo/release/tokio_panics
 $(TOKIO_PANICS): $(wildcard tests/fixtures/tokio/Cargo.* tests/fixtures/tokio/src/*.rs) tests/fixtures/rust/fixture.rs

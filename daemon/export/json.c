@@ -242,6 +242,7 @@ static void function(struct jsonw *w, const struct snapshot *s, const struct sna
 		put_uint(w, "self_samples", fn->cpu_self_samples);
 		jsonw__close(w, '}');
 	}
+	json__fn_alloc(w, fn);
 	jsonw__close(w, '}');
 }
 
@@ -298,11 +299,7 @@ static int render(const struct snapshot *s, struct strbuf *out)
 	json__threads(&w, s);
 	json__paths(&w, s);
 	json__profiles(&w, s);
-	if (s->alloc_stack_cnt) {
-		section(&w, "memory", '{');
-		json__alloc_stacks(&w, s);
-		jsonw__close(&w, '}');
-	}
+	json__memory(&w, s);
 	jsonw__close(&w, '}');
 	strbuf__addc(out, '\n');
 	return out->oom ? -ENOMEM : 0;

@@ -354,6 +354,7 @@ struct snapshot *snapshot__delta(const struct snapshot *now, const struct snapsh
 	out->locks = NULL;
 	out->stalls = NULL;
 	out->profiles = NULL;
+	out->memory = NULL;
 	out->paths = NULL;
 	out->alloc_stacks = NULL;
 	out->path_cnt = out->alloc_stack_cnt = 0;

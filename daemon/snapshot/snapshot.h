@@ -65,6 +65,9 @@ struct snapshot_fn {
 	uint64_t cpu_samples, cpu_self_samples;
 	struct snapshot_hist hist;
 	struct snapshot_sampled *sampled; /* owned; NULL: exact all the time */
+	/* by it while it was the innermost traced function (--memory stacks) */
+	bool has_alloc;
+	struct snapshot_sums alloc;
 };
 
 struct snapshot_edge {
@@ -137,6 +140,7 @@ struct snapshot {
 	struct snapshot_stall *stalls; /* array owned, in the order they were seen */
 	size_t stall_cnt, more_stalls;
 	struct snapshot_profiles *profiles; /* owned; NULL: none was asked for */
+	struct snapshot_memory *memory;	    /* owned; NULL: not traced */
 	struct snapshot_path *paths;	    /* array owned */
 	size_t path_cnt;
 	struct snapshot_alloc_stack *alloc_stacks; /* array owned */
