@@ -61,7 +61,8 @@ def test_demo_role_under_the_default_budget():
     snapshot = t.stop()
     truth = role.ask("truth")["truth"]
     for name, row in truth.items():
-        for r in snapshot.rows(name):
+        # not its closures: those are functions of their own
+        for r in [r for r in snapshot.rows(name) if snapshot.plain(r["name"]) == name]:
             check(
                 r["calls"] <= row["calls"], f"{name}: {r['calls']} calls seen, {row['calls']} made"
             )
