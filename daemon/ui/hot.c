@@ -112,8 +112,9 @@ static void print_cpu(const struct snapshot *s, unsigned int width, size_t rows,
 	text__duration(ran, (uint64_t)(seconds * 1e9));
 	text__percent(share,
 		      s->window.duration_ns ? seconds * 1e9 / (double)s->window.duration_ns : 0);
+	text__gap(out);
 	strbuf__addf(out,
-		     "\nCPU, by %llu samples at %llu Hz (an estimate): ran for %s, %s of a CPU\n",
+		     "CPU, by %llu samples at %llu Hz (an estimate): ran for %s, %s of a CPU\n",
 		     (unsigned long long)of->count, (unsigned long long)of->hz, ran, share);
 	print_rows(s->profiles, of, width, rows, out);
 	print_doubts(of, "samples", out);
@@ -126,7 +127,8 @@ static void print_off_cpu(const struct snapshot *s, unsigned int width, size_t r
 	char min[TEXT_CELL];
 
 	text__duration(min, of->min_ns);
-	strbuf__addf(out, "\nOff CPU, %llu waits", (unsigned long long)of->count);
+	text__gap(out);
+	strbuf__addf(out, "Off CPU, %llu waits", (unsigned long long)of->count);
 	if (of->min_ns)
 		strbuf__addf(out, " of at least %s", min);
 	strbuf__adds(out, " of all threads, by time\n");

@@ -295,7 +295,7 @@ void memory__section(const struct snapshot *s, const struct memory_view *view, s
 
 	if (!m)
 		return;
-	strbuf__addc(out, '\n');
+	text__gap(out);
 	process(m, &text);
 	lines(out, view, STYLE_PLAIN, &text);
 	if (m->source) {

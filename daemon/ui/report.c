@@ -63,7 +63,7 @@ static __attribute__((format(printf, 3, 4))) void sayf(struct report *r, enum te
 
 static void gap(struct report *r)
 {
-	strbuf__addc(&r->text, '\n');
+	text__gap(&r->text);
 }
 
 /* ---- what was traced, and its price ---- */
@@ -255,7 +255,7 @@ static void edges(struct report *r)
 		else
 			strcpy(cell, "-"); /* recursion: in the outermost call's time already */
 		text__cell(&r->text, cell, 8, STYLE_PLAIN, false);
-		gap(r);
+		strbuf__addc(&r->text, '\n');
 		strbuf__free(&name);
 	}
 }
@@ -431,7 +431,6 @@ static void memory(struct report *r)
 	struct memory_view v = { .width = r->width, .limit = r->opts->limit, .colour = r->colour };
 
 	memory__section(r->s, &v, &r->text);
-	gap(r);
 }
 
 static void compose(struct report *r)
@@ -448,9 +447,8 @@ static void compose(struct report *r)
 	if (r->s->memory)
 		memory(r);
 	threads__report(r->s, r->width, r->opts->limit, r->colour, &r->text);
-	if (r->s->thread_cnt)
-		gap(r);
 	hot__print(r->s, r->width, r->opts->limit ? r->opts->limit : HOT_ROWS, &r->text);
+	gap(r);
 	lost(r);
 	shed(r);
 	never_called(r);

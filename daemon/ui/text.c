@@ -248,3 +248,9 @@ unsigned int text__terminal_rows(FILE *f)
 		return 24;
 	return ws.ws_row ? ws.ws_row : from_env("LINES", 24);
 }
+
+void text__gap(struct strbuf *out)
+{
+	if (out->len && (out->len < 2 || memcmp(out->s + out->len - 2, "\n\n", 2)))
+		strbuf__addc(out, '\n');
+}

@@ -13,6 +13,9 @@
 
 struct strbuf;
 
+/* One empty line between what is above and what comes; none at the top. */
+void text__gap(struct strbuf *out);
+
 /* Big enough for every text__ below that fills a buffer; at most 7 columns each but for counts. */
 #define TEXT_CELL 32
 

@@ -118,7 +118,7 @@ static void threads_table(const struct snapshot *s, unsigned int width, size_t l
 	struct strbuf line = STRBUF_INIT;
 
 	strbuf__addf(&line, "%-15s%9s%10s%8s%8s%14s%8s%8s", "Thread", "TID", "State", "CPU",
-		     "Max 1s", "Waits most in", "Queue95", "Switch/s");
+		     "Max 1s", "Waits most in", "Queue95", "Swaps/s");
 	put_line(out, &line, width, STYLE_BOLD, colour);
 	for (size_t i = 0; i < shown; i++) {
 		/* the dead are one row, and the last one */
@@ -233,7 +233,7 @@ void threads__report(const struct snapshot *s, unsigned int width, size_t limit,
 {
 	if (!s->thread_cnt)
 		return;
-	strbuf__addc(out, '\n');
+	text__gap(out);
 	threads_table(s, width, limit ? limit : THREADS_SHOWN, colour, out);
 	tokio_line(s, width, out);
 	locks_table(s, width, limit ? limit : LOCKS_SHOWN, colour, out);
