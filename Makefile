@@ -20,7 +20,7 @@ VERSION := 0.1.0$(shell git rev-parse --short HEAD 2>/dev/null | sed 's/^/+/')
 CFLAGS += -std=gnu17 -Wall -Wextra -Wmissing-field-initializers -Wstrict-prototypes -Wno-unused-parameter
 CFLAGS += $(if $(DEBUG),-O0,-O2) -g $(if $(CI),-Werror)
 CFLAGS += -D_GNU_SOURCE -DVERSION='"$(VERSION)"' -DPROFILE_DIR='"$(PREFIX)/share/roletrace/profiles"'
-CFLAGS += -Iinclude -Idaemon -I$(O)/bpf -I$(O)/proto
+CFLAGS += -Iinclude -Idaemon -I$(O)/bpf -I$(O)/proto -I$(O)/gen
 ifneq ($(SAN),)
 CFLAGS += -fsanitize=address,undefined -fno-omit-frame-pointer
 LDFLAGS += -fsanitize=address,undefined
@@ -55,7 +55,7 @@ FLAME_PAGE := $(wildcard daemon/export/flame/*)
 $(O)/daemon/export/flame_page.o: $(FLAME_PAGE)
 $(O)/daemon/export/pprof.o: $(O)/proto/pprof.pb-c.h
 
-$(O)/daemon/%.o: daemon/%.c | $(SKELS)
+$(O)/daemon/%.o: daemon/%.c | $(SKELS) $(O)/gen/syscalls.h
 	$(call say,CC,$<)mkdir -p $(@D) && $(CC) $(CFLAGS) -MMD -MP -c -o $@ $<
 
 $(O)/bpf/%.tmp.o: bpf/%.bpf.c
@@ -84,6 +84,13 @@ install: $(O)/roletrace
 
 clean:
 	rm -rf $(O)
+
+# names of system calls by number, for the profile's kernel frames
+$(O)/gen/syscalls.h:
+	$(call say,GEN,$@)mkdir -p $(@D) && { echo '#define SYSCALL_NAMES { \'; \
+		echo '#include <asm/unistd_64.h>' | $(CC) -E -dM - | \
+		sed -n 's/^#define __NR_\([a-z0-9_]*\) \([0-9]*\)$$/\t[\2] = "\1", \\/p' | sort; \
+		echo '}'; } > $@
 
 -include $(wildcard $(O)/daemon/*.d $(O)/daemon/*/*.d $(O)/bpf/*.d)
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # make bench: ratios against the floor and the peers, as Markdown tables on standard output.
-# BENCH="per-call exits budget ready daemon idle" for some parts only; PEERS=DIR for peers made by bench/peers.sh DIR.
+# BENCH="memory per-call exits budget ready daemon idle" for some parts only; PEERS=DIR for peers made by bench/peers.sh DIR.
 # make bench-roles: what tracing adds to the translator under load.
 
 $(O)/bench/target: bench/target.c

@@ -370,7 +370,41 @@ def budget():
            "count"], rows)
 
 
-PARTS = {"per-call": per_call, "exits": exits, "budget": budget, "ready": ready, "daemon": daemon, "idle": idle}
+def memleak(target, fn):
+    return Tracer(in_peers("memleak-libbpf", "-p", str(target.p.pid), "3600"), None)
+
+
+def ours_memory(mode, *args):
+    return lambda target, fn: roletrace(target.p.pid, "--memory", mode, "-f", "bench_push", *args)
+
+
+def memory():
+    """A malloc/free pair, and the floor: the same probes, whose programs leave at once."""
+    subjects = [(mode + suffix, ours_memory(mode, *args)) for mode in ("growth", "live", "stacks")
+                for suffix, args in ((" floor", ["--empty-programs"]), ("", []))]
+    if subprocess.run(in_peers("which", "memleak-libbpf"), capture_output=True).returncode == 0:
+        subjects.append(("memleak", memleak))
+    ns = {}
+    with Target() as t:
+        bare = min(t.ask("malloc", 1000000) for _ in range(ROUNDS))
+        for _ in range(ROUNDS):
+            for name, attach in subjects:
+                ns.setdefault(name, []).append(time_traced(t, attach, "malloc"))
+    ns = {name: statistics.median(v) for name, v in ns.items()}
+    rows = [["untraced", f"{bare:.0f}", "", "", ""]]
+    peer = ns.get("memleak")
+    for mode in ("growth", "live", "stacks"):
+        floor, full = ns[mode + " floor"], ns[mode]
+        ratio = f"{(full - floor) / (peer - floor):.2f}" if peer else "-"
+        rows.append([mode, f"{full:.0f}", f"{floor:.0f}", f"{full - floor:.0f}", ratio])
+    if peer:
+        rows.append(["memleak", f"{peer:.0f}", "", "", ""])
+    table("One malloc and free of 64 bytes, ns", ["--memory", "traced", "floor", "above the floor",
+                                                  "above the floor ÷ memleak's"], rows)
+
+
+PARTS = {"memory": memory, "per-call": per_call, "exits": exits, "budget": budget, "ready": ready,
+         "daemon": daemon, "idle": idle}
 
 
 def main():

@@ -85,6 +85,20 @@ static double pingpong(long trips)
 	return start;
 }
 
+/* One block of 64 bytes after the other. */
+static double time_blocks(long pairs)
+{
+	double start = now_ns();
+
+	for (long i = 0; i < pairs; i++) {
+		void *p = malloc(64);
+
+		__asm__ volatile("" : "+r"(p)); /* the compiler must not see through it */
+		free(p);
+	}
+	return (now_ns() - start) / (double)pairs;
+}
+
 int main(void)
 {
 	static const struct {
@@ -109,6 +123,8 @@ int main(void)
 
 		if (!strcmp(word, "pingpong"))
 			ns = pingpong(n);
+		if (!strcmp(word, "malloc"))
+			ns = time_blocks(n);
 		for (size_t i = 0; i < sizeof(fns) / sizeof(fns[0]); i++)
 			if (!strcmp(word, fns[i].name))
 				ns = time_calls(fns[i].fn, n);

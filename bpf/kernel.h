@@ -41,11 +41,31 @@ struct pt_regs {
 		cs, flags, sp, ss;
 };
 
+/* include/uapi/linux/bpf_perf_event.h */
+struct bpf_perf_event_data {
+	struct pt_regs regs;
+	__u64 sample_period;
+	__u64 addr;
+};
+
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
 struct vm_area_struct {
 	unsigned long vm_start;
 	unsigned long vm_end;
+};
+
+/* A call whose return address a return probe has replaced; the newest first. */
+struct return_instance {
+	unsigned long stack; /* where the return address is */
+	unsigned long orig_ret_vaddr;
+	struct return_instance *next;
+};
+
+struct uprobe_task {
+	struct return_instance *return_instances;
+	unsigned long vaddr;	 /* of the instruction that is single-stepped */
+	unsigned long xol_vaddr; /* where its copy is */
 };
 
 struct xol_area {
@@ -110,7 +130,7 @@ struct sched_entity {
 };
 
 struct task_struct {
-	unsigned int __state;
+	unsigned int __state; /* 5.14+, 2f064a59a11f "sched: Change task_struct::state" */
 	void *stack;
 	int on_cpu;
 	struct sched_entity se;
@@ -128,6 +148,7 @@ struct task_struct {
 	struct mm_struct *mm;
 	struct signal_struct *signal;
 	struct thread_struct thread;
+	struct uprobe_task *utask;
 };
 
 struct seq_file;

@@ -89,10 +89,30 @@ struct {
 	__type(value, struct rt_edge);
 } edges SEC(".maps");
 
+/* key: path id - RT_PATH_FIRST, by hash. value: RT_PATH_KEY. Written by entry probes, read by
+ * collect. Bound: path_mask + 1. No free place within RT_PATH_PROBES: lost paths_full. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__type(key, rt_u32);
+	__type(value, rt_u64);
+} paths SEC(".maps");
+
+/* key: path id * shards + shard. value: counters. Written by exit probes, read by collect. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__type(key, rt_u32);
+	__type(value, struct rt_path_stats);
+} path_stats SEC(".maps");
+
 /* Knobs, fixed at load. */
 const volatile rt_u32 shard_mask;  /* shards - 1 */
 const volatile rt_u32 hist_chunks; /* chunks in the pool, chunk 0 unused */
 const volatile rt_u32 edge_mask;
+const volatile rt_u32 path_mask;
 const volatile bool raw;	   /* no correction */
 const volatile bool stacks_by_tid; /* shadow stacks are in tid_stacks */
 const volatile rt_u64 hist_bounds[16] = RT_HIST_BOUNDS;

@@ -109,8 +109,7 @@ __noinline int hand_over(rt_u64 cookie, rt_u32 live, rt_u32 exit)
 
 	if (gen != live && RT_GEN_NEXT(gen) != live)
 		return 0;
-	s = bpf_task_storage_get(&stacks, bpf_get_current_task_btf(), 0,
-				 BPF_LOCAL_STORAGE_GET_F_CREATE);
+	s = stack_make(bpf_get_current_task_btf());
 	if (!s) {
 		lose(RT_LOST_NO_STORAGE);
 		return gen == live;
@@ -324,7 +323,8 @@ static __always_inline bool is_tail_called(struct task_struct *t, rt_u64 sp)
 /* A call that is only counted: what is left of it is the price of its probe, in its caller. */
 __noinline int enter_untimed(rt_u64 sp, rt_u32 class)
 {
-	struct rt_stack *s = bpf_task_storage_get(&stacks, bpf_get_current_task_btf(), 0, 0);
+	struct task_struct *t = bpf_get_current_task_btf();
+	struct rt_stack *s = stack_of(t, t->pid);
 
 	if (!s || !s->depth)
 		return 0;
@@ -333,6 +333,14 @@ __noinline int enter_untimed(rt_u64 sp, rt_u32 class)
 	if (s->depth)
 		frame_at(s, s->depth - 1)->cost_ns += prices.entry_ns[class & RT_FRAME_STEPPED];
 	return 0;
+}
+
+/* The path of frame i, which is of fn. */
+static __always_inline rt_u16 path_of(struct rt_stack *s, rt_u32 i, rt_u32 fn)
+{
+	rt_u32 above = caller_of(s, i);
+
+	return (rt_u16)path_step(above ? frame_at(s, above - 1)->path : RT_PATH_ROOT, fn);
 }
 
 /* A call begins at stack pointer sp. uret: by return probes, which replace the return address. */
@@ -392,7 +400,8 @@ static __always_inline void shadow_enter(struct task_struct *t, rt_u32 fn, rt_u6
 	f->child_ns = 0;
 	f->cost_ns = 0;
 	f->fn = fn;
-	f->flags = flags;
+	f->flags = (rt_u16)flags;
+	f->path = path_of(s, d, fn);
 	s->depth = d + 1;
 	f->start_ns = bpf_ktime_get_ns();
 }
@@ -415,7 +424,9 @@ static __always_inline void book_returned(struct rt_stack *s, rt_u32 i, rt_u64 d
 	/* what is no one's own work is in no one's self time: the floor neither */
 	net = raw ? dt : dt > floor ? dt - floor : 0;
 	inner = dt - net + f->child_ns;
-	book_call(fn, dt, inner < dt ? inner : dt, inside, flags);
+	inner = inner < dt ? inner : dt;
+	book_call(fn, dt, inner, inside, flags);
+	path_add(f->path, dt, dt - inner);
 	if (above) {
 		caller = frame_at(s, above - 1);
 		caller->cost_ns += f->cost_ns + pair_cost;

@@ -118,6 +118,47 @@ __noinline int edge_add(rt_u32 caller, rt_u32 callee, rt_u64 ns)
 	return 0;
 }
 
+/* The path of fn called from a path: found, or given its place. */
+__noinline int path_step(rt_u32 parent, rt_u32 fn)
+{
+	rt_u64 key = RT_PATH_KEY(parent, fn), seen;
+	rt_u32 at = parent * 0x9e3779b1u + fn * 0x85ebca6bu;
+
+	if (parent == RT_PATH_FULL)
+		goto full;
+	at ^= at >> 15;
+	for (rt_u32 i = 0; i < RT_PATH_PROBES; i++) {
+		rt_u32 slot = (at + i) & path_mask;
+		rt_u64 *place = bpf_map_lookup_elem(&paths, &slot);
+
+		if (!place)
+			break;
+		seen = *(volatile rt_u64 *)place;
+		if (!seen) {
+			seen = __sync_val_compare_and_swap(place, 0, key);
+			if (!seen)
+				seen = key;
+		}
+		if (seen == key)
+			return (int)(slot + RT_PATH_FIRST);
+	}
+full:
+	lose(RT_LOST_PATHS_FULL);
+	return RT_PATH_FULL;
+}
+
+static __always_inline void path_add(rt_u32 path, rt_u64 ns, rt_u64 self_ns)
+{
+	rt_u32 key = path * (shard_mask + 1) + this_shard();
+	struct rt_path_stats *p = bpf_map_lookup_elem(&path_stats, &key);
+
+	if (!p)
+		return;
+	add(&p->calls, 1);
+	add(&p->sum_ns, ns);
+	add(&p->self_ns, self_ns);
+}
+
 #define BOOK_NESTED 1u
 #define BOOK_TAIL 2u
 #define BOOK_CLAMPED 4u

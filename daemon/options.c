@@ -11,7 +11,14 @@
 #include "base/vec.h"
 
 #define DEFAULT_BUDGET 0.02
+#define DEFAULT_HZ 49 /* no multiple of what timers do */
+#define MAX_HZ 10000
 #define MIN_INTERVAL_S 0.02
+/* Whoever asks for allocators to be traced knows that they are hot. */
+#define MEMORY_BUDGET 0.10
+#define DEFAULT_MAX_BLOCKS 1000000
+#define MOST_BLOCKS 100000000
+#define DEFAULT_LEAK_AFTER_S 10
 
 enum {
 	KEY_CRATE = 256,
@@ -28,6 +35,10 @@ enum {
 	KEY_NAME,
 	KEY_FOLLOW,
 	KEY_EMPTY_PROGRAMS,
+	KEY_MEMORY,
+	KEY_ALLOCATOR,
+	KEY_MAX_BLOCKS,
+	KEY_LEAK_AFTER,
 	KEY_ASSUME_SECCOMP_KILLS,
 	KEY_WITHOUT,
 	KEY_REARM_ALWAYS,
@@ -36,6 +47,10 @@ enum {
 	KEY_WIDTH,
 	KEY_KIND,
 	KEY_DIFF,
+	KEY_CPU_PROFILE,
+	KEY_OFF_CPU,
+	KEY_OFF_CPU_MIN,
+	KEY_PROFILE_STACKS,
 	KEY_CNT,
 };
 
@@ -113,8 +128,7 @@ static const struct argp_option table[] = {
 	{ "output", 'o', "[FORMAT:]FILE", 0,
 	  "Write the snapshot to FILE (repeatable; default ./roletrace-COMM-PID.json; `-' is "
 	  "standard output). FORMAT is json, csv, csv-buckets, csv-threads, prom, or of stacks "
-	  "html, svg, "
-	  "folded, pprof or speedscope; without it FILE's suffix "
+	  "html, svg, folded, pprof or speedscope; without it FILE's suffix "
 	  "tells",
 	  2 },
 	{ "sort", KEY_SORT, "total|calls|avg|p95|max|self|name", 0,
@@ -130,9 +144,31 @@ static const struct argp_option table[] = {
 	  "How a function's end is seen (auto: the safest. uretprobe: a panic through it kills the "
 	  "target)",
 	  3 },
+	{ "memory", KEY_MEMORY, "off|growth|live|stacks", 0,
+	  "growth (the default): how the process grows, and where. live: what is allocated and "
+	  "freed, exactly. stacks: also by whom, and what may be leaking",
+	  3 },
+	{ "allocator", KEY_ALLOCATOR, "auto|rust|malloc|all", 0,
+	  "Which layer --memory live and stacks trace (auto: Rust's own where that is enough, "
+	  "else malloc's)",
+	  3 },
+	{ "max-blocks", KEY_MAX_BLOCKS, "N", 0,
+	  "--memory stacks: remember at most N live blocks, 100 bytes of kernel memory each "
+	  "(default 1000000)",
+	  3 },
+	{ "leak-after", KEY_LEAK_AFTER, "SEC", 0,
+	  "--memory stacks: blocks that live longer may be leaked (default 10)", 3 },
 	{ "budget", KEY_BUDGET, "PERCENT|off", 0,
-	  "What probes may cost, of one CPU (default 2): beyond it the dearest are taken away", 3 },
+	  "What probes may cost, of one CPU (default 2; with --memory live or stacks 10): beyond "
+	  "it the dearest are taken away",
+	  3 },
 	{ "raw", KEY_RAW, NULL, 0, "Do not take the price of inner probes off durations", 3 },
+	{ "cpu-profile", KEY_CPU_PROFILE, "HZ", OPTION_ARG_OPTIONAL,
+	  "Sample where its threads run, HZ times a second (49)", 3 },
+	{ "off-cpu", KEY_OFF_CPU, NULL, 0, "Follow where its threads wait, and how long", 3 },
+	{ "off-cpu-min", KEY_OFF_CPU_MIN, "USEC", 0,
+	  "But not waits shorter than USEC microseconds (implies --off-cpu)", 3 },
+	{ "profile-stacks", KEY_PROFILE_STACKS, "N", OPTION_HIDDEN, NULL, 3 },
 	{ "empty-programs", KEY_EMPTY_PROGRAMS, NULL, OPTION_HIDDEN, NULL, 3 },
 	{ "assume-seccomp-kills", KEY_ASSUME_SECCOMP_KILLS, NULL, OPTION_HIDDEN, NULL, 3 },
 	{ "without", KEY_WITHOUT, "FEATURE,...", OPTION_HIDDEN, NULL, 3 },
@@ -193,15 +229,15 @@ static void parse_pid(struct argp_state *state, const char *arg, struct options 
 }
 
 static void parse_count(struct argp_state *state, const char *name, const char *arg, long min,
-			unsigned int *out)
+			long max, unsigned int *out)
 {
 	char *end;
 	long v;
 
 	errno = 0;
 	v = strtol(arg, &end, 10);
-	if (end == arg || *end || errno || v < min || v > 1000000)
-		argp_error(state, "--%s needs a number, at least %ld: '%s'", name, min, arg);
+	if (end == arg || *end || errno || v < min || v > max)
+		argp_error(state, "--%s needs a number from %ld to %ld: '%s'", name, min, max, arg);
 	*out = (unsigned int)v;
 }
 
@@ -233,6 +269,20 @@ static void parse_exit(struct argp_state *state, const char *arg, struct options
 	else
 		argp_error(state, "--exit is one of auto, sites, uretprobe: '%s'", arg);
 }
+
+/* The place of a word in a list that ends with NULL; says which there are. */
+static int parse_word(struct argp_state *state, const char *name, const char *arg,
+		      const char *const *words)
+{
+	for (int i = 0; words[i]; i++)
+		if (!strcmp(arg, words[i]))
+			return i;
+	argp_error(state, "--%s: unknown word '%s'", name, arg);
+	return 0;
+}
+
+static const char *const memory_words[] = { "off", "growth", "live", "stacks", NULL };
+static const char *const allocator_words[] = { "auto", "rust", "malloc", "all", NULL };
 
 static void parse_budget(struct argp_state *state, const char *arg, struct options *o)
 {
@@ -293,6 +343,8 @@ static unsigned int commands_of(int key)
 	case KEY_PROFILE:
 	case KEY_NO_FUNCTIONS:
 	case KEY_EXIT:
+	case KEY_MEMORY:
+	case KEY_ALLOCATOR:
 		return TRACE | LIST;
 	case 'o':
 		return TRACE | REPORT | FLAME;
@@ -403,8 +455,36 @@ static error_t parse_one(int key, char *arg, struct argp_state *state)
 	case KEY_BUDGET:
 		parse_budget(state, arg, o);
 		break;
+	case KEY_MEMORY:
+		o->memory = (enum option_memory)parse_word(state, "memory", arg, memory_words);
+		break;
+	case KEY_ALLOCATOR:
+		o->allocator =
+			(enum option_allocator)parse_word(state, "allocator", arg, allocator_words);
+		break;
+	case KEY_MAX_BLOCKS:
+		parse_count(state, "max-blocks", arg, 1, MOST_BLOCKS, &o->max_blocks);
+		break;
+	case KEY_LEAK_AFTER:
+		parse_seconds(state, "leak-after", arg, 0.1, &o->leak_after_s);
+		break;
 	case KEY_RAW:
 		o->raw = true;
+		break;
+	case KEY_CPU_PROFILE:
+		o->cpu_profile_hz = DEFAULT_HZ;
+		if (arg)
+			parse_count(state, "cpu-profile", arg, 1, MAX_HZ, &o->cpu_profile_hz);
+		break;
+	case KEY_OFF_CPU:
+		o->off_cpu = true;
+		break;
+	case KEY_OFF_CPU_MIN:
+		o->off_cpu = true;
+		parse_count(state, "off-cpu-min", arg, 0, 1000000, &o->off_cpu_min_us);
+		break;
+	case KEY_PROFILE_STACKS:
+		parse_count(state, "profile-stacks", arg, 1, 1000000, &o->profile_stacks);
 		break;
 	case KEY_NAME:
 		o->name = arg;
@@ -431,7 +511,7 @@ static error_t parse_one(int key, char *arg, struct argp_state *state)
 		parse_sort(state, arg, o);
 		break;
 	case KEY_LIMIT:
-		parse_count(state, "limit", arg, 1, &o->limit);
+		parse_count(state, "limit", arg, 1, 1000000, &o->limit);
 		break;
 	case KEY_KIND:
 		o->kind = arg;
@@ -440,7 +520,7 @@ static error_t parse_one(int key, char *arg, struct argp_state *state)
 		o->diff = arg;
 		break;
 	case KEY_WIDTH:
-		parse_count(state, "width", arg, 40, &o->width);
+		parse_count(state, "width", arg, 40, 1000000, &o->width);
 		break;
 	case 'v':
 		o->verbose = true;
@@ -451,6 +531,8 @@ static error_t parse_one(int key, char *arg, struct argp_state *state)
 	case ARGP_KEY_END:
 		check_given(state, p);
 		check_whole(state, o);
+		if (!p->given[KEY_BUDGET] && o->memory >= OPTION_MEMORY_LIVE)
+			o->budget = MEMORY_BUDGET;
 		break;
 	default:
 		return ARGP_ERR_UNKNOWN;
@@ -468,6 +550,9 @@ bool options__parse(int argc, char **argv, struct options *out, int *code)
 
 	memset(out, 0, sizeof(*out));
 	out->budget = DEFAULT_BUDGET;
+	out->memory = OPTION_MEMORY_GROWTH;
+	out->max_blocks = DEFAULT_MAX_BLOCKS;
+	out->leak_after_s = DEFAULT_LEAK_AFTER_S;
 	/* the command to start is not ours to parse */
 	for (int i = 1; i < argc; i++) {
 		if (!strcmp(argv[i], "--") && i + 1 < argc) {

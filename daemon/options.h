@@ -30,6 +30,22 @@ enum option_sort {
 
 enum option_exit { OPTION_EXIT_AUTO, OPTION_EXIT_SITES, OPTION_EXIT_URETPROBE };
 
+enum option_memory {
+	OPTION_MEMORY_OFF,
+	OPTION_MEMORY_GROWTH,
+	OPTION_MEMORY_LIVE,
+	OPTION_MEMORY_STACKS,
+	OPTION_MEMORY_CNT,
+};
+
+enum option_allocator {
+	OPTION_ALLOCATOR_AUTO,
+	OPTION_ALLOCATOR_RUST,
+	OPTION_ALLOCATOR_MALLOC,
+	OPTION_ALLOCATOR_ALL,
+	OPTION_ALLOCATOR_CNT,
+};
+
 enum command { COMMAND_TRACE, COMMAND_LIST, COMMAND_CHECK, COMMAND_REPORT, COMMAND_FLAME };
 
 struct str_list {
@@ -58,10 +74,18 @@ struct options {
 	double duration_s;	/* 0: until Ctrl-C */
 	double interval_s;	/* 0: the default */
 	enum option_exit exit;
-	double budget; /* share of one CPU; < 0: off */
+	enum option_memory memory;
+	enum option_allocator allocator;
+	unsigned int max_blocks; /* of the table of live blocks */
+	double leak_after_s;	 /* blocks older than this are survivors */
+	double budget;		 /* share of one CPU; < 0: off */
 	enum option_sort sort;
-	unsigned int limit; /* rows per table; 0: all */
-	unsigned int width; /* columns; 0: the terminal's */
+	unsigned int limit;	     /* rows per table; 0: all */
+	unsigned int width;	     /* columns; 0: the terminal's */
+	unsigned int cpu_profile_hz; /* 0: no CPU profile */
+	bool off_cpu;
+	unsigned int off_cpu_min_us;
+	unsigned int profile_stacks; /* 0: the default */
 	bool no_functions, no_threads, raw, verbose;
 	double stall_s;		   /* what hangs that long is told; 0: the default */
 	const char *without;	   /* kernel features to take for missing (tests), or NULL */

@@ -31,6 +31,18 @@ static enum plan_exit exit_of(const struct options *o)
 	}
 }
 
+static enum plan_memory memory_of(const struct options *o)
+{
+	switch (o->memory) {
+	case OPTION_MEMORY_LIVE:
+		return PLAN_MEMORY_LIVE;
+	case OPTION_MEMORY_STACKS:
+		return PLAN_MEMORY_STACKS;
+	default:
+		return PLAN_MEMORY_NONE;
+	}
+}
+
 static bool names_library(const struct options *o)
 {
 	for (size_t i = 0; i < o->functions.cnt; i++)
@@ -52,6 +64,10 @@ static int make_plan(const struct options *o, const struct attach_mode *mode,
 		.profile = o->profile,
 		.exe_name = in->sources[0].path,
 		.exit = exit_of(o),
+		/* list tells what there is, whatever will be asked for */
+		.memory = list && !memory_of(o) ? PLAN_MEMORY_LIVE : memory_of(o),
+		.layer = (enum plan_layer)o->allocator,
+		.no_default = o->no_functions,
 		.max_probes = mode->single_probes ? SINGLES_MAX : 0,
 		.exe_only = mode->any_process,
 		.want_inlined = list,
@@ -117,7 +133,13 @@ int planning__target(const struct options *o, const struct attach_mode *mode, st
 	char *reason = NULL;
 	int err;
 
-	err = names_library(o) && !t->object_cnt ? target__open_objects(t) : 0;
+	err = (names_library(o) || memory_of(o) || list) && !t->object_cnt ? target__open_objects(t)
+									   : 0;
+	if (err)
+		return code__say(code__of(err), NULL, strerror(-err));
+	/* at its first instruction a program has its loader, and nothing of what that will load */
+	if (!err && memory_of(o) && t->object_cnt == 1)
+		err = target__add_late(t, "libc.so.6");
 	if (err)
 		return code__say(code__of(err), NULL, strerror(-err));
 	err = plan_of(o, mode, t, list, out, &reason);

@@ -10,6 +10,7 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
+#include "attach/profiler.h"
 #include "attach/threads.h"
 #include "attach/tracer.h"
 #include "base/clock.h"
@@ -46,7 +47,8 @@ struct run {
 	bool target_open;
 	struct plan *plan;
 	struct tracer *tracer;
-	struct threads *threads; /* NULL: not watched */
+	struct threads *threads;   /* NULL: not watched */
+	struct profiler *profiler; /* NULL: no profiles */
 	struct collector *collector;
 	struct outputs outputs;
 	struct live *live;
@@ -75,7 +77,7 @@ static void say_notes(const struct plan *plan, const struct target *t)
 
 static int make_plan(struct run *r)
 {
-	if (!r->opts->no_functions)
+	if (!r->opts->no_functions || r->opts->memory >= OPTION_MEMORY_LIVE)
 		return planning__target(r->opts, &r->machine->mode, &r->target, false, &r->plan);
 	r->plan = calloc(1, sizeof(*r->plan));
 	if (!r->plan)
@@ -107,6 +109,8 @@ static int attach_tracer(struct run *r, char **reason)
 		.raw = r->opts->raw,
 		.empty = r->opts->empty_programs,
 		.rearm_always = r->opts->rearm_always,
+		.growth = r->opts->memory >= OPTION_MEMORY_GROWTH,
+		.max_blocks = r->opts->max_blocks,
 		.budget = r->opts->budget,
 		.assume_seccomp_kills = r->opts->assume_seccomp_kills,
 	};
@@ -154,12 +158,31 @@ static void watch_threads(struct run *r)
 	free(reason);
 }
 
+static int attach_profiler(struct run *r)
+{
+	const struct options *o = r->opts;
+	struct profiler_opts po = {
+		.hz = o->cpu_profile_hz,
+		.off_cpu = o->off_cpu,
+		.off_cpu_min_ns = o->off_cpu_min_us * 1000,
+		.stack_cnt = o->profile_stacks,
+	};
+	char *reason = NULL;
+	int err;
+
+	if (!po.hz && !po.off_cpu)
+		return CODE_OK;
+	err = profiler__new(&r->target, tracer__object(r->tracer), &po, &r->profiler, &reason);
+	return err ? code__say(code__of(err), reason, strerror(-err)) : CODE_OK;
+}
+
 static int attach(struct run *r)
 {
 	struct collector_opts co = {
 		.version = VERSION,
 		.kernel = r->machine->features.kernel,
 		.exit_mode = plan_exit_text(r->plan->exit),
+		.leak_after_s = r->opts->leak_after_s,
 		.budget = r->opts->budget,
 		.stall_ns = seconds_or(r->opts->stall_s, DEFAULT_STALL_NS),
 		.no_progress = r->opts->stall_s > 0,
@@ -176,6 +199,11 @@ static int attach(struct run *r)
 	if (!r->opts->no_threads)
 		watch_threads(r);
 	co.threads = r->threads;
+	err = attach_profiler(r);
+	if (err)
+		return err;
+	co.profiler = r->profiler;
+	co.debug_file = r->opts->debug_file;
 	r->collector = collector__new(r->plan, &r->target, r->tracer, &co);
 	if (!r->collector)
 		return code__say(CODE_FAILED, NULL, strerror(errno));
@@ -261,11 +289,15 @@ static void on_tick(struct run *r)
 	int err;
 
 	tracer__tick(r->tracer, now);
+	if (r->profiler)
+		profiler__tick(r->profiler, now);
+	collector__tick(r->collector, now);
 	look_for_late(r, now);
 	say_stalls(r, now);
 	write_now = now >= r->next_write_ns;
 	if (!draw_now && !write_now)
 		return;
+	collector__set_light(r->collector, !write_now);
 	err = collector__snapshot(r->collector, &s);
 	if (err) {
 		log_warn("collect: failed to read the counters: %s", strerror(-err));
@@ -326,11 +358,12 @@ static enum run_end loop(struct run *r)
 		{ .fd = s->signal_fd, .events = POLLIN },
 		{ .fd = r->target.pidfd, .events = POLLIN },
 		{ .fd = s->timer_fd, .events = POLLIN },
+		{ .fd = r->profiler ? profiler__fd(r->profiler) : -1, .events = POLLIN },
 	};
 	uint64_t ticks;
 
 	while (!session__is_over(s)) {
-		if (poll(fds, 3, wait_ms(s)) < 0 && errno != EINTR)
+		if (poll(fds, 4, wait_ms(s)) < 0 && errno != EINTR)
 			break;
 		if (fds[0].revents)
 			session__take_signal(s);
@@ -341,6 +374,8 @@ static enum run_end loop(struct run *r)
 			collector__target_ended(r->collector);
 			return fds[1].revents ? RUN_EXITED : RUN_EXECED;
 		}
+		if (fds[3].revents)
+			profiler__tick(r->profiler, clock__mono_ns());
 		if (fds[2].revents && read(s->timer_fd, &ticks, sizeof(ticks)) == sizeof(ticks))
 			on_tick(r);
 	}
@@ -363,9 +398,11 @@ static int finish(struct run *r)
 		return code__say(CODE_FAILED, NULL, strerror(-err));
 	collector__free(r->collector);
 	threads__free(r->threads);
+	profiler__free(r->profiler);
 	tracer__free(r->tracer);
 	r->collector = NULL;
 	r->threads = NULL;
+	r->profiler = NULL;
 	r->tracer = NULL;
 	live__clear(r->live, r->session->stop_ns ? stderr : stdout);
 	code = outputs__write(&r->outputs, s, true);
@@ -386,6 +423,7 @@ static void clean_up(struct run *r)
 {
 	collector__free(r->collector);
 	threads__free(r->threads);
+	profiler__free(r->profiler);
 	tracer__free(r->tracer);
 	live__free(r->live);
 	snapshot__free(r->last);

@@ -12,7 +12,8 @@ set -u
 
 # package [minimal version]: the second list is too old in bookworm and comes from its backports.
 BUILD='clang gcc g++ libc6-dev make libelf-dev libdw-dev libbz2-dev liblzma-dev zlib1g-dev libiberty-dev
-	libzydis-dev libzycore-dev libjansson-dev libprotobuf-c-dev protobuf-c-compiler clang-format libcriterion-dev python3'
+	libzydis-dev libzycore-dev libjansson-dev libprotobuf-c-dev protobuf-c-compiler clang-format libcriterion-dev python3
+	gdb libc6-dbg libjemalloc2 libmimalloc2.0'
 BACKPORTS='libbpf-dev=1:1.3 bpftool=7.3 linux-libc-dev=6.6'
 RUST='cargo-web rustc-web ca-certificates'
 ROLES='capnproto libcapnp-dev'

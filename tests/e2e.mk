@@ -19,6 +19,7 @@ FIX_PARTS := tail_calls.S odd_symbols.S odd_names.S twin_a.c twin_b.c
 FIX_C := $(filter-out $(FIX_PARTS:%=tests/fixtures/c/%),$(wildcard tests/fixtures/c/*.c))
 FIX_BIN := $(FIX_C:tests/fixtures/c/%.c=$(FIX)/%) $(FIX)/clones
 FIX_BIN += $(addprefix $(FIX)/,panics sleepers names-v0 names-legacy)
+FIX_BIN += $(addprefix $(FIX)/rust-allocs,-plain -lto -counting)
 FIX_BIN += $(addprefix $(FIX)/calls-,no-pie static-pie static high debug exported static-debug)
 FIX_CFLAGS = -std=gnu17 -D_GNU_SOURCE -O2 -pthread -Wall -Wextra -Wno-unused-parameter
 
@@ -40,6 +41,40 @@ $(FIX)/libversions.so: tests/fixtures/libs/versions.c tests/fixtures/libs/versio
 		-Wl,--version-script=tests/fixtures/libs/versions.map -Wl,-soname,libversions.so
 $(FIX)/uses_versions: tests/fixtures/libs/uses_versions.c tests/fixtures/c/fixture.h $(FIX)/libversions.so
 	$(call say,FIXTURE,$@)$(CC) $(FIX_CFLAGS) -o $@ $< $(FIX)/libversions.so -Wl,-rpath,'$$ORIGIN'
+
+# a program that loads a library only when told to
+# (symbols bound at once: the lazy binder's frames hang on rbx, which nobody follows)
+$(FIX)/burns: FIX_CFLAGS += -Wl,-z,now
+$(FIX)/burns: $(FIX)/libburn.so
+$(FIX)/libburn.so: tests/fixtures/libs/burn.c
+	$(call say,FIXTURE,$@)mkdir -p $(@D) && $(CC) -O2 -fomit-frame-pointer -shared -fPIC -o $@ $<
+
+# the same functions by other names, at other places in the file
+$(FIX)/reloads: $(FIX)/libburn.so $(FIX)/libburn2.so
+$(FIX)/libburn2.so: tests/fixtures/libs/burn.c
+	$(call say,FIXTURE,$@)mkdir -p $(@D) && $(CC) -O1 -fomit-frame-pointer -shared -fPIC -o $@ $< \
+		-Dentry_library=entry_second -Dleaf_library=leaf_second -falign-functions=512
+
+# the same from other compilers and with other options: unwinding has to work in all
+BURNS_OF := $(addprefix $(FIX)/burns-of/,gcc-O0 gcc-O3 gcc-static-pie gcc-static gcc-frame-pointers \
+	gcc-no-pie gcc-debug clang-O2 clang-O0)
+FIX_BIN += $(BURNS_OF) $(FIX)/reloads
+$(FIX)/burns-of/%: tests/fixtures/c/burns.c tests/fixtures/c/fixture.h $(FIX)/libburn.so
+	$(call say,FIXTURE,$@)mkdir -p $(@D) && \
+		$(firstword $(subst -, ,$*)) $(FIX_CFLAGS) $(burns-$*) -Wno-format-truncation -o $@ $<
+# Rust: no frame pointers in user code, and without unwinding there need be no tables at all
+FIX_BIN += $(addprefix $(FIX)/burns-rust-,unwind abort)
+$(FIX)/burns-rust-%: tests/fixtures/rust/burns.rs
+	$(call say,FIXTURE,$@)$(RUST_FIXTURE) --crate-name burns -C panic=$* -C force-frame-pointers=no
+burns-gcc-O0 = -O0
+burns-gcc-O3 = -O3
+burns-gcc-static-pie = -static-pie
+burns-gcc-static = -static
+burns-gcc-frame-pointers = -fno-omit-frame-pointer
+burns-gcc-no-pie = -no-pie
+burns-gcc-debug = -g
+burns-clang-O2 = -O2
+burns-clang-O0 = -O0
 
 # L12: a program and what it maps later
 FIX_BIN += $(FIX)/opens_plugin $(FIX)/libplugin.so
@@ -68,6 +103,12 @@ $(FIX)/names-v0 $(FIX)/names-legacy: $(FIX)/names-%: tests/fixtures/rust/names.r
 # the legacy scheme is said to be unstable to ask for
 RUST_UNSTABLE_legacy = -Z unstable-options
 $(FIX)/names-legacy: export RUSTC_BOOTSTRAP = 1
+
+# A9: link-time optimisation inlines some of the allocator's shims
+$(FIX)/rust-allocs-lto: RUST_ALLOCS = -C lto=fat -C codegen-units=1 -C panic=abort
+$(FIX)/rust-allocs-counting: RUST_ALLOCS = --cfg counting
+$(FIX)/rust-allocs-%: tests/fixtures/rust/allocs.rs
+	$(call say,FIXTURE,$@)$(RUST_FIXTURE) $(RUST_ALLOCS)
 
 TOKIO_PANICS := $(O)/cargo/release/tokio_panics
 $(TOKIO_PANICS): $(wildcard tests/fixtures/tokio/Cargo.* tests/fixtures/tokio/src/*.rs) tests/fixtures/rust/fixture.rs

@@ -21,6 +21,8 @@
 #define EDGES_PER_FN 8u
 #define MIN_EDGES 1024u
 #define MAX_EDGES (1u << 18)
+#define PATHS_PER_FN 16u
+#define MIN_PATHS 1024u
 
 static int to_debug_log(enum libbpf_print_level level, const char *fmt, va_list ap)
 {
@@ -94,6 +96,8 @@ static int size_maps(struct object *obj, rt_u32 rows, bool raw)
 	skel->rodata->shard_mask = shards - 1;
 	skel->rodata->hist_chunks = obj->chunk_cnt;
 	skel->rodata->edge_mask = obj->edge_cnt - 1;
+	obj->path_cnt = power_of_two_at_least(clamp(rows * PATHS_PER_FN, MIN_PATHS, RT_MAX_PATHS));
+	skel->rodata->path_mask = obj->path_cnt - 1;
 	skel->rodata->raw = raw;
 
 	err = bpf_map__set_max_entries(skel->maps.fn_stats, rows * shards);
@@ -101,6 +105,10 @@ static int size_maps(struct object *obj, rt_u32 rows, bool raw)
 	err = err ?: bpf_map__set_max_entries(skel->maps.hist_dirs, rows);
 	err = err ?: bpf_map__set_max_entries(skel->maps.hist_pool, obj->chunk_cnt * shards);
 	err = err ?: bpf_map__set_max_entries(skel->maps.edges, obj->edge_cnt);
+	err = err ?: bpf_map__set_max_entries(skel->maps.paths, obj->path_cnt);
+	err = err
+		      ?: bpf_map__set_max_entries(skel->maps.path_stats,
+						  (obj->path_cnt + RT_PATH_FIRST) * shards);
 	return err;
 }
 
@@ -138,6 +146,8 @@ int object__load(rt_u32 fn_cnt, bool raw, const struct attach_mode *mode, struct
 	err = err ?: map_memory(obj.skel->maps.hist_dirs, &obj.hist_dirs);
 	err = err ?: map_memory(obj.skel->maps.hist_pool, &obj.hist_pool);
 	err = err ?: map_memory(obj.skel->maps.edges, &obj.edges);
+	err = err ?: map_memory(obj.skel->maps.paths, &obj.paths);
+	err = err ?: map_memory(obj.skel->maps.path_stats, &obj.path_stats);
 	if (err) {
 		object__unload(&obj);
 		return err;
@@ -154,6 +164,8 @@ void object__unload(struct object *obj)
 		unmap_memory(obj->skel->maps.hist_dirs, obj->hist_dirs);
 		unmap_memory(obj->skel->maps.hist_pool, obj->hist_pool);
 		unmap_memory(obj->skel->maps.edges, obj->edges);
+		unmap_memory(obj->skel->maps.paths, obj->paths);
+		unmap_memory(obj->skel->maps.path_stats, obj->path_stats);
 		functions_bpf__destroy(obj->skel);
 	}
 	memset(obj, 0, sizeof(*obj));
@@ -184,6 +196,13 @@ void object__reset(struct object *obj)
 	if (chunks > obj->chunk_cnt)
 		chunks = obj->chunk_cnt;
 	memset(obj->hist_pool, 0, chunks * obj->shards * sizeof(*obj->hist_pool));
+	for (rt_u32 i = 0; i < obj->path_cnt; i++) {
+		if (!obj->paths[i])
+			continue;
+		memset(&obj->path_stats[(i + RT_PATH_FIRST) * obj->shards], 0,
+		       obj->shards * sizeof(*obj->path_stats));
+		obj->paths[i] = 0;
+	}
 	memset(obj->skel->bss->lost, 0, sizeof(obj->skel->bss->lost));
 	forget_stacks(obj);
 	obj->skel->bss->chunks_taken = 0;

@@ -25,12 +25,15 @@ struct object {
 	rt_u32 shards;
 	rt_u32 chunk_cnt;
 	rt_u32 edge_cnt;
+	rt_u32 path_cnt; /* places in the table; ids are below path_cnt + RT_PATH_FIRST */
 	/* mapped maps */
 	struct rt_fn_stats *stats; /* [fn * shards + shard] */
 	struct rt_fn_conf *confs;
 	struct rt_hist_dir *hist_dirs;
 	struct rt_hist_chunk *hist_pool; /* [chunk * shards + shard] */
 	struct rt_edge *edges;
+	rt_u64 *paths;			  /* [path id - RT_PATH_FIRST]: RT_PATH_KEY */
+	struct rt_path_stats *path_stats; /* [path id * shards + shard] */
 };
 
 /* Opens, sizes and loads. 0 or -errno; libbpf's own words of a failure go to the debug log. */

@@ -11,6 +11,7 @@
 #include "attach/filtered.h"
 #include "attach/hands.h"
 #include "attach/links.h"
+#include "attach/memory.h"
 #include "attach/verify.h"
 #include "base/clock.h"
 #include "base/fail.h"
@@ -24,8 +25,13 @@ struct tracer {
 	const struct target *target;
 	struct object obj;
 	struct links *links;
-	struct bpf_link *life[2];   /* thread exits, exec */
-	struct hands_pile to_close; /* probe links to close at the end */
+	struct memory *memory; /* NULL: not traced */
+	double budget;
+	bool empty; /* for the benchmarks: memory programs leave at their gate */
+	uint64_t memory_look_ns, memory_cost_ns; /* of the last look */
+	unsigned int memory_over;		 /* looks in a row */
+	struct bpf_link *life[2];		 /* thread exits, exec */
+	struct hands_pile to_close;		 /* probe links to close at the end */
 	struct governor *governor;
 	const char **paths; /* that open the files, by object of the plan */
 	bool *gaps;	    /* by function: a probe was found overwritten */
@@ -139,6 +145,42 @@ static int arm(struct tracer *t, const struct links_opts *lo, const struct trace
 	return t->governor ? governor__arm(t->governor) : -ENOMEM;
 }
 
+static bool traces_allocators(const struct tracer *t)
+{
+	return t->plan->memory && !t->plan->memory_why;
+}
+
+/* Only Rust's shims do without return probes. */
+static bool returns_kill(struct tracer *t, const struct tracer_opts *opts)
+{
+	char *why = NULL;
+	int err = 0;
+
+	for (size_t i = 0; i < t->plan->allocator_cnt && traces_allocators(t) && !err; i++)
+		if (t->plan->allocators[i].chosen && !t->plan->allocators[i].rust)
+			err = filtered__check(&t->obj, t->target, opts->assume_seccomp_kills,
+					      &t->to_close, &why);
+	free(why);
+	return err != 0;
+}
+
+static int set_up_memory(struct tracer *t, const struct tracer_opts *opts, rt_u32 tgid,
+			 char **reason)
+{
+	const struct attach_mode *mode = &t->obj.mode;
+	struct memory_opts mo = { .no_kernel = mode->single_probes || mode->any_process ||
+					       mode->stacks_by_tid,
+				  .no_returns = returns_kill(t, opts),
+				  .growth = opts->growth,
+				  .max_blocks = opts->max_blocks,
+				  .paths = t->paths,
+				  .tgid = tgid };
+
+	if (!opts->growth && !t->plan->memory)
+		return 0;
+	return memory__new(&t->obj, t->plan, t->target, &mo, &t->memory, reason);
+}
+
 static int set_up(struct tracer *t, const struct tracer_opts *opts, char **reason)
 {
 	bool uret = t->plan->exit == PLAN_EXIT_URETPROBE;
@@ -155,14 +197,16 @@ static int set_up(struct tracer *t, const struct tracer_opts *opts, char **reaso
 	if (err)
 		return err;
 	lo.paths = t->paths;
+	t->budget = opts->budget;
+	t->empty = opts->empty;
 	t->gaps = calloc(t->plan->fn_cnt + 1, sizeof(*t->gaps));
 	if (!t->gaps)
 		return fail(reason, -ENOMEM, "out of memory");
 	err = object__load((rt_u32)t->plan->fn_cnt, opts->raw, &opts->mode, &t->obj);
 	if (err)
 		return fail(reason, err, "cannot load the BPF programs: %s", strerror(-err));
-	if (t->plan->fn_cnt) {
-		err = calibrate__run(&t->obj, uret, &t->to_close);
+	if (t->plan->fn_cnt || traces_allocators(t)) {
+		err = calibrate__run(&t->obj, uret || traces_allocators(t), &t->to_close);
 		if (err)
 			return fail(reason, err, "cannot measure the price of a probe: %s",
 				    strerror(-err));
@@ -184,7 +228,7 @@ static int set_up(struct tracer *t, const struct tracer_opts *opts, char **reaso
 	if (err)
 		return fail(reason, err, "cannot attach to '%s': %s", t->target->exe,
 			    strerror(-err));
-	return verify_first(t, opts->unreached, reason);
+	return verify_first(t, opts->unreached, reason) ?: set_up_memory(t, opts, tgid, reason);
 }
 
 int tracer__new(const struct plan *plan, const struct target *target,
@@ -215,6 +259,8 @@ void tracer__start(struct tracer *t)
 	t->next_verify_ns = now + VERIFY_INTERVAL_NS;
 	governor__start(t->governor, now);
 	t->obj.skel->bss->gate = 1;
+	if (t->memory && !t->empty)
+		memory__start(t->memory);
 	if (t->obj.mode.single_probes)
 		hands__begin_closing(&t->to_close);
 }
@@ -225,6 +271,30 @@ static void rearm(struct tracer *t)
 
 	if (err)
 		log_error("attach: failed to arm the probes again: %s", strerror(-err));
+}
+
+/* Half a second of allocations dearer than the whole budget, and the allocator is let go. */
+#define MEMORY_LOOKS 5
+
+static void look_at_memory(struct tracer *t, uint64_t now_ns)
+{
+	uint64_t hits, cost;
+	double spent, allowed;
+
+	if (!t->memory || t->budget < 0 || memory__is_shed(t->memory) ||
+	    now_ns < t->memory_look_ns + GOVERNOR_INTERVAL_NS)
+		return;
+	cost = memory__cost_ns(t->memory, &hits);
+	spent = (double)(cost - t->memory_cost_ns);
+	allowed = t->budget * (double)(now_ns - t->memory_look_ns);
+	t->memory_over = t->memory_look_ns && spent > allowed ? t->memory_over + 1 : 0;
+	t->memory_look_ns = now_ns;
+	t->memory_cost_ns = cost;
+	if (t->memory_over < MEMORY_LOOKS)
+		return;
+	memory__shed(t->memory);
+	log_warn("over budget: the allocator is no longer traced (%.1f%% of a CPU; --budget)",
+		 spent / allowed * t->budget * 100);
 }
 
 static void verify_again(struct tracer *t)
@@ -276,6 +346,7 @@ void tracer__tick(struct tracer *t, uint64_t now_ns)
 		return;
 	follow_leader(t, true);
 	governor__tick(t->governor, now_ns);
+	look_at_memory(t, now_ns);
 	if (t->rearm_always && governor__idle(t->governor))
 		rearm(t);
 	if (now_ns >= t->next_verify_ns && governor__idle(t->governor) &&
@@ -293,6 +364,8 @@ void tracer__hold(struct tracer *t)
 void tracer__stop(struct tracer *t)
 {
 	t->obj.skel->bss->gate = 0;
+	if (t->memory)
+		memory__stop(t->memory);
 	object__synchronize();
 	follow_leader(t, false);
 }
@@ -305,6 +378,7 @@ void tracer__free(struct tracer *t)
 		t->obj.skel->bss->gate = 0;
 	governor__free(t->governor);
 	links__free(t->links, &t->to_close);
+	memory__free(t->memory, &t->to_close);
 	hands__close(&t->to_close);
 	for (size_t i = 0; i < sizeof(t->life) / sizeof(t->life[0]); i++)
 		bpf_link__destroy(t->life[i]);
@@ -312,6 +386,11 @@ void tracer__free(struct tracer *t)
 	free(t->paths);
 	free(t->gaps);
 	free(t);
+}
+
+struct memory *tracer__memory(struct tracer *t)
+{
+	return t->memory;
 }
 
 struct object *tracer__object(struct tracer *t)
@@ -340,7 +419,7 @@ uint32_t tracer__fn_cnt(const struct tracer *t)
 
 size_t tracer__probe_cnt(const struct tracer *t)
 {
-	return links__site_cnt(t->links);
+	return links__site_cnt(t->links) + (t->memory ? memory__probe_cnt(t->memory) : 0);
 }
 
 const struct governor *tracer__governor(const struct tracer *t)

@@ -16,6 +16,7 @@
 #include "plan/plan.h"
 #include "target/process.h"
 
+struct memory;
 struct tracer;
 
 struct tracer_opts {
@@ -23,6 +24,8 @@ struct tracer_opts {
 	bool raw;		   /* no correction of durations */
 	bool empty;		   /* programs that do nothing: the floor of the benchmarks */
 	bool rearm_always;	   /* replaces all links at each tick: a test of that */
+	bool growth;		   /* --memory growth: page faults by call path */
+	rt_u32 max_blocks;	   /* of the table of live blocks */
 	double budget;		   /* share of one CPU; < 0: none */
 	bool assume_seccomp_kills; /* of return probes; for tests */
 	/* by object of the plan, all false; after -ENXIO true where no probe got into memory */
@@ -40,6 +43,8 @@ void tracer__hold(struct tracer *t);
 void tracer__stop(struct tracer *t);
 void tracer__free(struct tracer *t);
 
+/* NULL: memory is not traced. */
+struct memory *tracer__memory(struct tracer *t);
 struct object *tracer__object(struct tracer *t);
 /* The target's id in the outermost pid namespace. */
 rt_u32 tracer__kernel_tgid(const struct tracer *t);

@@ -10,7 +10,11 @@
 #include <sys/wait.h>
 
 #include "attach/governor.h"
+#include "attach/memory.h"
 #include "base/clock.h"
+#include "collect/memory.h"
+#include "collect/paths.h"
+#include "collect/profile.h"
 #include "collect/settle.h"
 #include "collect/sampled.h"
 #include "collect/threadwatch.h"
@@ -22,7 +26,10 @@ struct collector {
 	struct tracer *tracer;
 	struct object *obj;
 	struct settler *settler;
-	struct threadwatch *watch; /* NULL: threads are not watched */
+	struct threadwatch *watch;	       /* NULL: threads are not watched */
+	struct profile_reader *profile_reader; /* NULL: no profiles */
+	bool light;
+	struct memory_collector *memory;
 	struct collector_opts opts;
 	uint64_t start_unix_ns, start_mono_ns, end_unix_ns, end_mono_ns; /* end 0: running */
 	enum snapshot_end end;
@@ -54,12 +61,21 @@ struct collector *collector__new(const struct plan *plan, const struct target *t
 	c->obj = tracer__object(tracer);
 	c->opts = *opts;
 	c->settler = settler__new(c->obj, plan, target);
-	if (!c->settler || watch_threads(c)) {
+	c->memory = memory_collector__new(plan, target, tracer, opts->leak_after_s);
+	if (!c->settler || !c->memory || watch_threads(c)) {
 		int err = errno;
 
 		collector__free(c);
 		errno = err;
 		return NULL;
+	}
+	if (opts->profiler) {
+		c->profile_reader =
+			profile_reader__new(plan, target, opts->profiler, opts->debug_file);
+		if (!c->profile_reader) {
+			collector__free(c);
+			return NULL;
+		}
 	}
 	return c;
 }
@@ -70,6 +86,8 @@ void collector__free(struct collector *c)
 		return;
 	threadwatch__free(c->watch);
 	settler__free(c->settler);
+	profile_reader__free(c->profile_reader);
+	memory_collector__free(c->memory);
 	free(c);
 }
 
@@ -77,9 +95,18 @@ void collector__start(struct collector *c)
 {
 	c->start_unix_ns = clock__unix_ns();
 	c->start_mono_ns = clock__mono_ns();
+	memory_collector__start(c->memory);
 	tracer__start(c->tracer);
 	if (c->watch)
 		threadwatch__start(c->watch, c->start_mono_ns);
+	if (c->opts.profiler)
+		profiler__start(c->opts.profiler);
+}
+
+void collector__tick(struct collector *c, uint64_t now_ns)
+{
+	if (!c->end_mono_ns)
+		memory_collector__tick(c->memory, now_ns);
 }
 
 void collector__stop(struct collector *c)
@@ -93,6 +120,8 @@ void collector__stop(struct collector *c)
 	c->end_mono_ns = clock__mono_ns();
 	if (c->watch)
 		threadwatch__stop(c->watch, c->end_mono_ns);
+	if (c->opts.profiler)
+		profiler__stop(c->opts.profiler);
 	tracer__stop(c->tracer);
 }
 
@@ -220,7 +249,7 @@ static int fill_fn(const struct collector *c, rt_u32 fn, struct snapshot *s, uin
 
 static int fill_fns(const struct collector *c, struct snapshot *s)
 {
-	uint64_t cost_ns = 0, floor = UINT64_MAX;
+	uint64_t cost_ns = 0, floor = UINT64_MAX, hits;
 
 	s->fn_cnt = c->plan->fn_cnt;
 	s->fns = calloc(s->fn_cnt + 1, sizeof(*s->fns));
@@ -233,6 +262,10 @@ static int fill_fns(const struct collector *c, struct snapshot *s)
 			return err;
 		if (s->fns[fn].floor_ns < floor)
 			floor = s->fns[fn].floor_ns;
+	}
+	if (tracer__memory(c->tracer)) {
+		cost_ns += memory__cost_ns(tracer__memory(c->tracer), &hits);
+		s->overhead.hits += hits;
 	}
 	s->overhead.floor_ns = s->fn_cnt ? floor : 0;
 	s->overhead.ns_per_hit = s->overhead.hits ? cost_ns / s->overhead.hits : 0;
@@ -298,6 +331,7 @@ static int fill_edges(const struct collector *c, struct snapshot *s)
 /* ---- what was lost, refused, shed; health ---- */
 
 static const char *const lost_names[] = RT_LOST_NAMES;
+static const char *const memory_lost_names[] = RT_MEM_LOST_NAMES;
 
 /* Losses that make figures of a row incomplete; the others are told, and no fault. */
 static bool is_fault(enum rt_lost what)
@@ -339,7 +373,9 @@ static uint64_t not_sampled(const struct collector *c)
 
 static int fill_lost(const struct collector *c, struct snapshot *s)
 {
-	s->lost = calloc(RT_LOST_CNT + 3 + THREADWATCH_LOST, sizeof(*s->lost));
+	const struct memory *memory = tracer__memory(c->tracer);
+
+	s->lost = calloc(RT_LOST_CNT + RT_MEM_LOST_CNT + 3 + THREADWATCH_LOST, sizeof(*s->lost));
 	if (!s->lost)
 		return -ENOMEM;
 	for (int i = 0; i < RT_LOST_CNT; i++)
@@ -349,6 +385,11 @@ static int fill_lost(const struct collector *c, struct snapshot *s)
 		};
 	for (rt_u32 fn = 0; fn < c->plan->fn_cnt; fn++)
 		s->lost[RT_LOST_SHED_IN_FLIGHT].count += settler__given_up(c->settler, fn);
+	for (int i = 0; i < RT_MEM_LOST_CNT && memory; i++)
+		s->lost[s->lost_cnt++] = (struct snapshot_lost){
+			.name = memory_lost_names[i],
+			.count = memory__lost(memory, (enum rt_mem_lost)i),
+		};
 	s->lost[s->lost_cnt++] =
 		(struct snapshot_lost){ "sites_disarmed", tracer__disarmed(c->tracer) };
 	s->lost[s->lost_cnt++] = (struct snapshot_lost){ "programs_skipped", recursion_misses(c) };
@@ -409,6 +450,16 @@ static int add_reason(struct snapshot *s, const char *what, uint64_t count)
 	return 0;
 }
 
+static int add_text(struct snapshot *s, const char *before, const char *words)
+{
+	char *text;
+
+	if (asprintf(&text, "%s%s", before, words) < 0)
+		return -ENOMEM;
+	s->reasons[s->reason_cnt++] = text;
+	return 0;
+}
+
 /* A debugger took breakpoints away with its own: until they were back calls went by unseen. */
 static int fill_gaps(const struct collector *c, struct snapshot *s)
 {
@@ -456,16 +507,23 @@ static int fill_health(const struct collector *c, struct snapshot *s)
 	size_t refused = 0;
 	int err = 0;
 
-	s->reasons = calloc(s->lost_cnt + c->plan->object_cnt + 3, sizeof(*s->reasons));
+	s->reasons = calloc(s->lost_cnt + c->plan->object_cnt + 5, sizeof(*s->reasons));
 	if (!s->reasons)
 		return -ENOMEM;
 	for (size_t i = 0; i < s->lost_cnt && !err; i++)
-		if (i >= RT_LOST_CNT || is_fault((enum rt_lost)i))
+		if (strcmp(s->lost[i].name, "memory_orphan_exits") &&
+		    (i >= RT_LOST_CNT || is_fault((enum rt_lost)i)))
 			err = add_reason(s, s->lost[i].name, s->lost[i].count);
 	for (rt_u32 fn = 0; fn < c->plan->fn_cnt; fn++)
 		refused += tracer__refused(c->tracer, fn);
 	err = err ?: add_reason(s, "functions refused by the kernel", refused);
-	return err ?: add_reason(s, "functions shed over budget", s->overhead.shed_fns);
+	err = err ?: add_reason(s, "functions shed over budget", s->overhead.shed_fns);
+	if (s->memory && !err)
+		err = add_reason(s, "live blocks without an owner: --max-blocks was reached",
+				 s->memory->unowned_count);
+	if (s->memory && s->memory->why && !err)
+		err = add_text(s, "memory: ", s->memory->why);
+	return err;
 }
 
 static void fill_head(const struct collector *c, struct snapshot *s)
@@ -512,6 +570,11 @@ static void drop_refused(const struct collector *c, struct snapshot *s)
 	free(to);
 }
 
+void collector__set_light(struct collector *c, bool light)
+{
+	c->light = light;
+}
+
 int collector__snapshot(struct collector *c, struct snapshot **out)
 {
 	struct snapshot *s = calloc(1, sizeof(*s));
@@ -529,6 +592,13 @@ int collector__snapshot(struct collector *c, struct snapshot **out)
 	err = err ?: fill_fns(c, s);
 	if (c->watch)
 		err = err ?: threadwatch__fill(c->watch, s);
+	if (c->profile_reader && (!c->light || c->end_mono_ns))
+		err = err
+			      ?: profile_reader__fill(c->profile_reader, s,
+						      c->end_mono_ns ?: clock__mono_ns(),
+						      c->end_mono_ns != 0);
+	err = err ?: paths__fill(c->obj, s);
+	err = err ?: memory_collector__fill(c->memory, s);
 	err = err ?: fill_lost(c, s);
 	err = err ?: fill_skipped(c, s);
 	err = err ?: fill_shed(c, s);

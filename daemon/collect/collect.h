@@ -13,8 +13,13 @@
 
 struct collector;
 
+struct profiler;
+
 struct collector_opts {
+	struct profiler *profiler; /* NULL: no profiles. Borrowed */
+	const char *debug_file;	   /* the user's, or NULL */
 	const char *version, *kernel, *exit_mode;
+	double leak_after_s;	 /* see --leak-after */
 	double budget;		 /* < 0: off */
 	struct threads *threads; /* NULL: not watched */
 	uint64_t stall_ns;
@@ -38,6 +43,11 @@ void collector__target_ended(struct collector *c);
  * the next call.
  */
 const struct snapshot_stall *collector__stalls(struct collector *c, uint64_t now_ns, size_t *cnt);
+
+/* Snapshots without profiles from now on, until it has stopped: for who draws several a second. */
+void collector__set_light(struct collector *c, bool light);
+/* What must be looked at between snapshots; call it about ten times a second. */
+void collector__tick(struct collector *c, uint64_t now_ns);
 
 /* 0 or -errno. The caller frees with snapshot__free. */
 int collector__snapshot(struct collector *c, struct snapshot **out);

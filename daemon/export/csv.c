@@ -67,7 +67,8 @@ static void add_uint_if(struct strbuf *out, bool measured, uint64_t v)
 	"calls,returned,unwound,in_flight,in_flight_stale,untimed,tail_exits,"                     \
 	"sum_ns,total_ns,self_ns,min_ns,max_ns,mean_ns,p50_ns,p95_ns,p99_ns,share_ratio,"          \
 	"observed_ns,floor_ns,corrected_ns,clamped,histogram_lost,"                                \
-	"comm,pid,window_start_unix_ns,window_end_unix_ns,window_ns,health,lost\n"
+	"comm,pid,window_start_unix_ns,window_end_unix_ns,window_ns,health,lost,"                  \
+	"alloc_bytes,alloc_count,freed_bytes,freed_count,live_bytes\n"
 
 static void add_identity(struct strbuf *out, const struct snapshot_fn *fn)
 {
@@ -142,6 +143,17 @@ static void add_origin(struct strbuf *out, const struct snapshot *s)
 	add_uint(out, lost);
 }
 
+static void add_alloc(struct strbuf *out, const struct snapshot_fn *fn)
+{
+	add_uint_if(out, fn->has_alloc, fn->alloc.alloc_bytes);
+	add_uint_if(out, fn->has_alloc, fn->alloc.alloc_count);
+	add_uint_if(out, fn->has_alloc, fn->alloc.freed_bytes);
+	add_uint_if(out, fn->has_alloc, fn->alloc.freed_count);
+	strbuf__addc(out, ',');
+	if (fn->has_alloc)
+		strbuf__addf(out, "%" PRId64, sums__live_bytes(&fn->alloc));
+}
+
 static int render(const struct snapshot *s, struct strbuf *out)
 {
 	strbuf__adds(out, FUNCTION_COLUMNS);
@@ -151,6 +163,7 @@ static int render(const struct snapshot *s, struct strbuf *out)
 		add_durations(out, s, &s->fns[i]);
 		add_trust(out, &s->fns[i]);
 		add_origin(out, s);
+		add_alloc(out, &s->fns[i]);
 		strbuf__addc(out, '\n');
 	}
 	return out->oom ? -ENOMEM : 0;

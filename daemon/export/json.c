@@ -235,6 +235,14 @@ static void function(struct jsonw *w, const struct snapshot *s, const struct sna
 	put_uint_if(w, "corrected_ns", timed, fn->corrected_ns);
 	put_uint_if(w, "clamped", timed, fn->clamped);
 	put_uint_if(w, "histogram_lost", timed, fn->hist_lost);
+	if (s->profiles && s->profiles->of[PROFILE_CPU]) {
+		jsonw__key(w, "cpu");
+		jsonw__open(w, '{');
+		put_uint(w, "samples", fn->cpu_samples);
+		put_uint(w, "self_samples", fn->cpu_self_samples);
+		jsonw__close(w, '}');
+	}
+	json__fn_alloc(w, fn);
 	jsonw__close(w, '}');
 }
 
@@ -291,11 +299,7 @@ static int render(const struct snapshot *s, struct strbuf *out)
 	json__threads(&w, s);
 	json__paths(&w, s);
 	json__profiles(&w, s);
-	if (s->alloc_stack_cnt) {
-		section(&w, "memory", '{');
-		json__alloc_stacks(&w, s);
-		jsonw__close(&w, '}');
-	}
+	json__memory(&w, s);
 	jsonw__close(&w, '}');
 	strbuf__addc(out, '\n');
 	return out->oom ? -ENOMEM : 0;

@@ -8,6 +8,7 @@
 #include "export/jsonw.h"
 
 struct snapshot;
+struct snapshot_fn;
 
 static inline void put_string(struct jsonw *w, const char *key, const char *v)
 {
@@ -51,6 +52,11 @@ static inline void section(struct jsonw *w, const char *key, char bracket)
 /* json_stacks.c: members of the document, left out when there is nothing in them. */
 void json__paths(struct jsonw *w, const struct snapshot *s);
 void json__profiles(struct jsonw *w, const struct snapshot *s);
+/* An object with "frames", left open. */
+void json__names(struct jsonw *w, const char *const *frames, uint32_t depth);
+/* json_memory.c */
+void json__memory(struct jsonw *w, const struct snapshot *s);
+void json__fn_alloc(struct jsonw *w, const struct snapshot_fn *fn);
 /* "stacks" of an open "memory". */
 void json__alloc_stacks(struct jsonw *w, const struct snapshot *s);
 

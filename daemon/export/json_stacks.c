@@ -91,7 +91,7 @@ void json__profiles(struct jsonw *w, const struct snapshot *s)
 
 /* ---- stacks of names ---- */
 
-static void names(struct jsonw *w, const char *const *frames, uint32_t depth)
+void json__names(struct jsonw *w, const char *const *frames, uint32_t depth)
 {
 	jsonw__line(w);
 	jsonw__open(w, '{');
@@ -110,7 +110,7 @@ void json__paths(struct jsonw *w, const struct snapshot *s)
 	for (size_t i = 0; i < s->path_cnt; i++) {
 		const struct snapshot_path *p = &s->paths[i];
 
-		names(w, p->frames, p->depth);
+		json__names(w, p->frames, p->depth);
 		put_uint(w, "calls", p->calls);
 		put_uint(w, "sum_ns", p->sum_ns);
 		put_uint(w, "self_ns", p->self_ns);
@@ -126,10 +126,22 @@ void json__alloc_stacks(struct jsonw *w, const struct snapshot *s)
 	for (size_t i = 0; i < s->alloc_stack_cnt; i++) {
 		const struct snapshot_alloc_stack *a = &s->alloc_stacks[i];
 
-		names(w, a->frames, a->depth);
+		json__names(w, a->frames, a->depth);
 		put_uint(w, "live_bytes", a->live_bytes);
 		put_uint(w, "live_count", a->live_count);
 		put_uint(w, "alloc_bytes", a->alloc_bytes);
+		put_uint(w, "alloc_count", a->alloc_count);
+		put_uint(w, "oldest_ns", a->oldest_ns);
+		put_real(w, "slope_bytes_per_s", a->slope);
+		put_real(w, "slope_error", a->slope_error);
+		put_uint(w, "old_bytes", a->old_bytes);
+		put_uint(w, "old_count", a->old_count);
+		put_real(w, "old_bytes_per_s", a->old_slope);
+		put_real(w, "old_bytes_per_s_error", a->old_slope_error);
+		if (memory_verdict_names[a->verdict])
+			put_string(w, "verdict", memory_verdict_names[a->verdict]);
+		else
+			put_null(w, "verdict");
 		jsonw__close(w, '}');
 	}
 	jsonw__close(w, ']');

@@ -27,6 +27,7 @@
 #include "base/strbuf.h"
 #include "base/utf8.h"
 #include "export/prom.h"
+#include "export/prom_memory.h"
 #include "snapshot/snapshot.h"
 
 #define MAX_FUNCTIONS 100u
@@ -349,6 +350,7 @@ static const struct figure {
 	size_t at;			     /* a uint64_t in struct snapshot_fn */
 	enum figure_unit unit;
 	bool untimed_too;
+	bool allocates; /* only where allocations have owners */
 } figures[] = {
 #define AT(member) offsetof(struct snapshot_fn, member)
 	{ "calls_total",
@@ -356,13 +358,15 @@ static const struct figure {
 	  { "Calls, counted at the entry.", "Polls of async functions, counted at the entry." },
 	  AT(calls),
 	  IN_CALLS,
-	  true },
+	  true,
+	  false },
 	{ "unwound_total",
 	  "counter",
 	  { "Calls that ended by a panic, longjmp or the thread's end: not timed.",
 	    "Polls that ended by a panic, longjmp or the thread's end: not timed." },
 	  AT(unwound),
 	  IN_CALLS,
+	  false,
 	  false },
 	{ "untimed_total",
 	  "counter",
@@ -370,12 +374,14 @@ static const struct figure {
 	    "Polls that could not be followed to their end." },
 	  AT(untimed),
 	  IN_CALLS,
+	  false,
 	  false },
 	{ "in_flight",
 	  "gauge",
 	  { "Calls that have begun and not ended.", "Polls that have begun and not ended." },
 	  AT(in_flight),
 	  IN_CALLS,
+	  false,
 	  false },
 	{ "active_seconds_total",
 	  "counter",
@@ -384,6 +390,7 @@ static const struct figure {
 	    "Time within polls, recursion counted once: its rate is the number of threads in it." },
 	  AT(total_ns),
 	  IN_SECONDS,
+	  false,
 	  false },
 	{ "self_seconds_total",
 	  "counter",
@@ -391,6 +398,7 @@ static const struct figure {
 	    "Time within polls, without traced callees." },
 	  AT(self_ns),
 	  IN_SECONDS,
+	  false,
 	  false },
 	{ "observed_seconds_total",
 	  "counter",
@@ -398,6 +406,29 @@ static const struct figure {
 	    "Time for which the polls had probes: less than the window when they were shed." },
 	  AT(observed_ns),
 	  IN_SECONDS,
+	  true,
+	  false },
+	{ "allocated_bytes_total",
+	  "counter",
+	  { "Allocated while the function was the innermost traced one.",
+	    "Allocated in polls, no traced function being called from them." },
+	  AT(alloc.alloc_bytes),
+	  IN_CALLS,
+	  true,
+	  true },
+	{ "allocations_total",
+	  "counter",
+	  { "Blocks allocated likewise.", "Blocks allocated likewise." },
+	  AT(alloc.alloc_count),
+	  IN_CALLS,
+	  true,
+	  true },
+	{ "freed_bytes_total",
+	  "counter",
+	  { "Of that, freed by now, wherever.", "Of that, freed by now, wherever." },
+	  AT(alloc.freed_bytes),
+	  IN_CALLS,
+	  true,
 	  true },
 #undef AT
 };
@@ -413,7 +444,8 @@ static void add_figure(struct prom *p, const struct figure *f, bool async)
 	for (const struct row *r = p->rows; r < p->rows + p->row_cnt; r++) {
 		uint64_t v = *(const uint64_t *)((const char *)r->fn + f->at);
 
-		if (r->fn->is_async != async || (!f->untimed_too && !snapshot__timed(r->fn)))
+		if (r->fn->is_async != async || (!f->untimed_too && !snapshot__timed(r->fn)) ||
+		    (f->allocates && !r->fn->has_alloc))
 			continue;
 		if (!headed)
 			head(p, metric, f->type, f->help[async]);
@@ -479,6 +511,7 @@ static void compose(struct prom *p)
 	add_lost(p);
 	add_overhead(p);
 	add_census(p);
+	prom_memory__add(p->s, p->origin.s, p->out);
 	for (int async = 0; async < 2; async++) {
 		for (size_t i = 0; i < sizeof(figures) / sizeof(figures[0]); i++)
 			add_figure(p, &figures[i], async);

@@ -346,6 +346,10 @@ static int read_object(struct build *b, struct reading *r, const struct profile 
 		note(b, "%s is stripped: only its %zu exported functions have names", r->src->label,
 		     r->sel.symbol_cnt);
 	b->plan->symbol_cnt += r->sel.symbol_cnt;
+	if (req->memory)
+		err = allocators__add(b, r->img);
+	if (err)
+		return err;
 	b->img = r->img;
 	b->sel = &r->sel;
 	err = rows__add(b);
@@ -410,6 +414,10 @@ static void give(struct build *b)
 	p->skip_cnt = b->skipped.cnt;
 	p->objects = b->objects.data;
 	p->object_cnt = b->objects.cnt;
+	p->allocators = b->allocators.data;
+	p->allocator_cnt = b->allocators.cnt;
+	p->mem_sites = b->mem_sites.data;
+	p->mem_site_cnt = b->mem_sites.cnt;
 	p->notes = b->notes.data;
 	p->note_cnt = b->notes.cnt;
 }
@@ -454,6 +462,8 @@ int plan__build(const struct sources *sources, const struct plan_request *req,
 	plan->exit = req->exit;
 	err = build(&b, sources, req, profile, reason);
 	give(&b);
+	if (!err)
+		err = allocators__choose(plan, req);
 	if (!err)
 		err = copy_of(plan->objects[0].build_id, &plan->build_id);
 	if (!err)

@@ -116,6 +116,24 @@ static void print_inlined(const struct plan *plan, FILE *out)
 	fprintf(out, "\n");
 }
 
+static void print_allocators(const struct plan *plan, FILE *out)
+{
+	if (!plan->allocator_cnt && !plan->memory_why)
+		return;
+	fprintf(out, "allocators, with --memory %s:\n",
+		plan->memory == PLAN_MEMORY_STACKS ? "stacks" : "live");
+	for (size_t i = 0; i < plan->allocator_cnt; i++) {
+		const struct plan_allocator *a = &plan->allocators[i];
+		const char *state = a->why ? "incomplete" : a->chosen ? "traced" : "not traced";
+
+		fprintf(out, "  %s in %s, %s%s%s: %s\n", a->source, plan->objects[a->object].name,
+			state, a->why ? ": " : "", a->why ? a->why : "", a->functions);
+	}
+	if (plan->memory_why)
+		fprintf(out, "  none can be traced: %s\n", plan->memory_why);
+	fprintf(out, "\n");
+}
+
 struct totals {
 	size_t entries, exits, stepped_entries, stepped_exits, async;
 };
@@ -176,5 +194,6 @@ void plan__print(const struct plan *plan, const struct rt_prices *prices, FILE *
 	print_functions(plan, prices, out);
 	print_skipped(plan, out);
 	print_inlined(plan, out);
+	print_allocators(plan, out);
 	print_totals(plan, out);
 }

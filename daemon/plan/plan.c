@@ -580,6 +580,14 @@ void plan__free(struct plan *plan)
 		free(plan->objects[i].build_id);
 		free(plan->objects[i].debug_file);
 	}
+	for (size_t i = 0; i < plan->allocator_cnt; i++) {
+		free(plan->allocators[i].source);
+		free(plan->allocators[i].functions);
+		free(plan->allocators[i].why);
+	}
+	free(plan->allocators);
+	free(plan->mem_sites);
+	free(plan->memory_why);
 	free(plan->objects);
 	free(plan->notes);
 	free(plan->fns);

@@ -14,6 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "plan/allocators.h"
 #include "roletrace/abi.h"
 
 enum plan_exit {
@@ -35,10 +36,12 @@ struct plan_request {
 	const char *profile_dir; /* NULL: the built-in search path */
 	const char *exe_name;	 /* the real executable's path or name, for crates and profiles */
 	enum plan_exit exit;
-	size_t max_probes; /* no more of them can be attached; 0: no limit */
-	bool exe_only;	   /* functions of libraries cannot be probed */
-	bool no_default;   /* without a crate and a function nothing is meant */
-	bool want_inlined; /* inlined_only, files and lines too: reads all debug information */
+	enum plan_memory memory;
+	enum plan_layer layer; /* of allocators */
+	size_t max_probes;     /* no more of them can be attached; 0: no limit */
+	bool exe_only;	       /* functions of libraries cannot be probed */
+	bool no_default;       /* without a crate and a function nothing is meant */
+	bool want_inlined;     /* inlined_only, files and lines too: reads all debug information */
 };
 
 /* A file to plan for, open for reading. */
@@ -137,7 +140,13 @@ struct plan {
 	size_t object_cnt;
 	struct plan_skip *skipped;
 	size_t skip_cnt;
-	char **notes; /* one line each: debug files used and rejected, what could not be read */
+	struct plan_allocator *allocators; /* all that were found */
+	size_t allocator_cnt;
+	struct plan_mem_site *mem_sites; /* of all of them, grouped by allocator */
+	size_t mem_site_cnt;
+	enum plan_memory memory;
+	char *memory_why; /* asked for, and no allocator can be traced: why */
+	char **notes;	  /* one line each: debug files used and rejected, what could not be read */
 	size_t note_cnt;
 	char **inlined_only; /* own functions that DWARF knows only as inlined copies */
 	size_t inlined_cnt;

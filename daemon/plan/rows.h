@@ -21,6 +21,8 @@ struct build {
 	VEC(struct plan_skip) skipped;
 	VEC(struct plan_object) objects;
 	VEC(char *) notes;
+	VEC(struct plan_allocator) allocators;
+	VEC(struct plan_mem_site) mem_sites;
 	/* of the object that is being added, the last one: */
 	const struct image *img;
 	const struct selection *sel;

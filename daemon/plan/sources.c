@@ -141,7 +141,8 @@ int sources__choose(const struct plan_input *in, const struct debug_wish *wishes
 		s->name = base_name(s->path);
 		if (!s->name)
 			return -ENOMEM;
-		if (i && !is_meant(s, req)) {
+		s->meant = !i || is_meant(s, req);
+		if (!s->meant && !(req->memory && s->wish.allocates)) {
 			free(s->name);
 			out->cnt--;
 		}
@@ -155,8 +156,10 @@ int sources__find_debug(const struct plan_input *in, struct sources *s, char **r
 
 	for (size_t i = 0; i < s->cnt && !err; i++) {
 		struct source *src = &s->data[i];
-		char *path = whole_path(src->path);
+		char *path = src->meant ? whole_path(src->path) : NULL;
 
+		if (!src->meant)
+			continue;
 		if (!path)
 			return -ENOMEM;
 		if (!src->wish.has_symbols || !src->wish.has_dwarf)

@@ -77,6 +77,36 @@ static void put_objects(struct strbuf *out, const struct plan_object *o, size_t 
 	}
 }
 
+static void put_allocators(struct strbuf *out, const struct plan *p)
+{
+	put(out, p->allocator_cnt);
+	for (size_t i = 0; i < p->allocator_cnt; i++) {
+		const struct plan_allocator *a = &p->allocators[i];
+
+		put_str(out, a->source);
+		put_str(out, a->functions);
+		put_str(out, a->why);
+		put(out, a->object);
+		put(out, a->rust);
+		put(out, a->chunk);
+		put(out, a->chosen);
+		put(out, a->totals);
+	}
+	put(out, p->mem_site_cnt);
+	for (size_t i = 0; i < p->mem_site_cnt; i++) {
+		const struct plan_mem_site *s = &p->mem_sites[i];
+
+		put(out, s->offset);
+		put(out, s->vaddr);
+		put(out, s->allocator);
+		put(out, s->op);
+		put(out, s->insn);
+		put(out, s->returns);
+	}
+	put(out, p->memory);
+	put_str(out, p->memory_why);
+}
+
 void wire__write(const struct plan *p, struct strbuf *out)
 {
 	put_objects(out, p->objects, p->object_cnt);
@@ -90,6 +120,7 @@ void wire__write(const struct plan *p, struct strbuf *out)
 		put_str(out, p->skipped[i].name);
 		put(out, p->skipped[i].why);
 	}
+	put_allocators(out, p);
 	put_strs(out, p->inlined_only, p->inlined_cnt);
 	put_strs(out, p->notes, p->note_cnt);
 	put_str(out, p->build_id);
@@ -247,6 +278,38 @@ static void check_objects(struct reader *r, const struct plan *p)
 		r->bad |= p->catches[i].object >= p->object_cnt;
 }
 
+static void get_allocators(struct reader *r, struct plan *p)
+{
+	p->allocators = get_array(r, sizeof(*p->allocators), &p->allocator_cnt);
+	r->bad |= p->allocator_cnt > RT_MEM_MAX_FAMILIES;
+	for (size_t i = 0; i < p->allocator_cnt && sound(r); i++) {
+		struct plan_allocator *a = &p->allocators[i];
+
+		a->source = get_name(r);
+		a->functions = get_name(r);
+		a->why = get_str(r);
+		a->object = (uint32_t)get_below(r, p->object_cnt);
+		a->rust = get_below(r, 2);
+		a->chunk = get_below(r, 2);
+		a->chosen = get_below(r, 2);
+		a->totals = get_below(r, 2);
+	}
+	p->mem_sites = get_array(r, sizeof(*p->mem_sites), &p->mem_site_cnt);
+	for (size_t i = 0; i < p->mem_site_cnt && sound(r); i++) {
+		struct plan_mem_site *s = &p->mem_sites[i];
+
+		s->offset = get(r);
+		s->vaddr = get(r);
+		s->allocator = (uint32_t)get_below(r, p->allocator_cnt);
+		s->op = (uint8_t)get_below(r, RT_MEM_OPS);
+		s->insn = (uint8_t)get_below(r, RT_INSN_CLASSES);
+		s->returns = get_below(r, 2);
+		r->bad |= i && s->allocator < s[-1].allocator;
+	}
+	p->memory = get_below(r, PLAN_MEMORY_STACKS + 1);
+	p->memory_why = get_str(r);
+}
+
 static void get_plan(struct reader *r, struct plan *p)
 {
 	get_objects(r, p);
@@ -263,6 +326,7 @@ static void get_plan(struct reader *r, struct plan *p)
 		p->skipped[i].name = get_name(r);
 		p->skipped[i].why = get_below(r, PLAN_REFUSAL_CNT);
 	}
+	get_allocators(r, p);
 	p->inlined_only = get_strs(r, &p->inlined_cnt);
 	p->notes = get_strs(r, &p->note_cnt);
 	p->build_id = get_str(r);

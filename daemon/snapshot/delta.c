@@ -102,6 +102,8 @@ static int fn_delta(const struct snapshot_fn *now, const struct snapshot_fn *pre
 	out->corrected_ns = grown(now->corrected_ns, prev->corrected_ns);
 	out->clamped = grown(now->clamped, prev->clamped);
 	out->hist_lost = grown(now->hist_lost, prev->hist_lost);
+	out->cpu_samples = grown(now->cpu_samples, prev->cpu_samples);
+	out->cpu_self_samples = grown(now->cpu_self_samples, prev->cpu_self_samples);
 	if (hist__delta(&now->hist, &prev->hist, &out->hist) || !out->sampled != !now->sampled)
 		return -ENOMEM;
 	extremes_delta(now, prev, out);
@@ -352,6 +354,7 @@ struct snapshot *snapshot__delta(const struct snapshot *now, const struct snapsh
 	out->locks = NULL;
 	out->stalls = NULL;
 	out->profiles = NULL;
+	out->memory = NULL;
 	out->paths = NULL;
 	out->alloc_stacks = NULL;
 	out->path_cnt = out->alloc_stack_cnt = 0;

@@ -20,6 +20,7 @@
 #include <stdint.h>
 
 #include "base/vec.h"
+#include "snapshot/memory.h"
 
 struct arena;
 struct snapshot_lost;
@@ -86,7 +87,14 @@ struct snapshot_path {
 struct snapshot_alloc_stack {
 	const char *const *frames; /* the array lies in the snapshot's arena */
 	uint32_t depth;
-	uint64_t live_bytes, live_count, alloc_bytes;
+	uint64_t live_bytes, live_count, alloc_bytes, alloc_count;
+	uint64_t oldest_ns; /* age of the oldest live block; 0: not known */
+	/* of the live ones: those that have lived longer than memory.leak_after_s */
+	uint64_t old_bytes, old_count;
+	/* how fast the live bytes grow, by a straight line through them; half the width of its 95 %
+	 * interval; and how fast the old ones do, likewise */
+	double slope, slope_error, old_slope, old_slope_error;
+	enum memory_verdict verdict;
 };
 
 /* Empty; NULL: no memory. free takes NULL. */

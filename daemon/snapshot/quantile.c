@@ -37,28 +37,45 @@ static uint64_t count_at(const struct snapshot_hist *h, uint32_t place)
 		       : 0;
 }
 
-/* Calls at a place, those of windows standing for as many as they do. */
-static double weighed(const struct snapshot_fn *fn, uint32_t place, uint64_t count)
-{
-	double extra = fn->sampled ? fn->sampled->weight - 1 : 0;
+/* A histogram in which calls of windows (sampled, NULL: none) stand for as many as they do. */
+struct weighed {
+	const struct snapshot_hist *h;
+	const struct snapshot_sampled *sampled;
+};
 
-	return (double)count +
-	       (extra > 0 ? extra * (double)count_at(&fn->sampled->hist, place) : 0);
+static double weigh(const struct weighed *w, uint64_t count, uint64_t of_windows)
+{
+	double extra = w->sampled ? w->sampled->weight - 1 : 0;
+
+	return (double)count + (extra > 0 ? extra * (double)of_windows : 0);
 }
 
-static double zeros(const struct snapshot_fn *fn)
+static double zeros(const struct weighed *w)
 {
-	double extra = fn->sampled ? fn->sampled->weight - 1 : 0;
+	return weigh(w, w->h->zero_cnt, w->sampled ? w->sampled->hist.zero_cnt : 0);
+}
 
-	return (double)fn->hist.zero_cnt +
-	       (extra > 0 ? extra * (double)fn->sampled->hist.zero_cnt : 0);
+static double in_bucket(const struct weighed *w, uint32_t i)
+{
+	uint32_t place = w->h->first + i;
+
+	return weigh(w, w->h->counts[i], w->sampled ? count_at(&w->sampled->hist, place) : 0);
+}
+
+static double weighed_count(const struct weighed *w)
+{
+	double sum = zeros(w);
+
+	for (uint32_t i = 0; w->h->counts && i < w->h->cnt; i++)
+		sum += in_bucket(w, i);
+	return sum;
 }
 
 /* rank is of 1..cnt; what it exceeds by rounding lies at the end of the last bucket. */
-static double value_at(const struct snapshot_fn *fn, double rank)
+static double value_at(const struct weighed *w, double rank)
 {
-	const struct snapshot_hist *h = &fn->hist;
-	double low, high, part, below = zeros(fn), in = 0;
+	const struct snapshot_hist *h = w->h;
+	double low, high, part, below = zeros(w), in = 0;
 	uint32_t at = 0;
 
 	if (rank <= below)
@@ -68,7 +85,7 @@ static double value_at(const struct snapshot_fn *fn, double rank)
 			continue;
 		below += in;
 		at = h->first + i;
-		in = weighed(fn, at, h->counts[i]);
+		in = in_bucket(w, i);
 		if (rank <= below + in)
 			break;
 	}
@@ -80,36 +97,29 @@ static double value_at(const struct snapshot_fn *fn, double rank)
 	return low + (high - low) * (part < 1 ? part : 1);
 }
 
-static double weighed_count(const struct snapshot_fn *fn)
-{
-	const struct snapshot_hist *h = &fn->hist;
-	double sum = zeros(fn);
-
-	for (uint32_t i = 0; h->counts && i < h->cnt; i++)
-		sum += weighed(fn, h->first + i, h->counts[i]);
-	return sum;
-}
-
-uint64_t snapshot__quantile_ns(const struct snapshot_fn *fn, double q)
+static uint64_t quantile(const struct weighed *w, uint64_t min_ns, uint64_t max_ns, double q)
 {
 	double v;
 
-	if (!hist__count(&fn->hist))
+	if (!hist__count(w->h))
 		return 0;
-	v = value_at(fn, q * weighed_count(fn));
-	if (v <= (double)fn->min_ns)
-		return fn->min_ns;
-	if (v >= (double)fn->max_ns)
-		return fn->max_ns;
+	v = value_at(w, q * weighed_count(w));
+	if (v <= (double)min_ns)
+		return min_ns;
+	if (v >= (double)max_ns)
+		return max_ns;
 	return (uint64_t)llround(v);
 }
 
 uint64_t hist__quantile_ns(const struct snapshot_hist *h, uint64_t min_ns, uint64_t max_ns,
 			   double q)
 {
-	struct snapshot_fn fn = { .hist = *h, .min_ns = min_ns, .max_ns = max_ns };
+	return quantile(&(struct weighed){ .h = h }, min_ns, max_ns, q);
+}
 
-	return snapshot__quantile_ns(&fn, q);
+uint64_t snapshot__quantile_ns(const struct snapshot_fn *fn, double q)
+{
+	return quantile(&(struct weighed){ &fn->hist, fn->sampled }, fn->min_ns, fn->max_ns, q);
 }
 
 int hist__from_places(const uint64_t *places, uint32_t cnt, struct snapshot_hist *out)

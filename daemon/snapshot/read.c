@@ -191,6 +191,7 @@ static void read_identity(struct reader *r, json_t *o, struct snapshot_fn *fn)
 	fn->sites = (uint32_t)get_int(r, o, "sites", 0, UINT32_MAX);
 	fn->coverage = get_name(r, o, "coverage", snapshot_coverage_names, COVERAGE_CNT);
 	fn->exit = get_string(r, o, "exit");
+	read_fn_alloc(r, o, fn);
 }
 
 static void read_figures(struct reader *r, json_t *o, struct snapshot_fn *fn)
@@ -254,6 +255,12 @@ static void read_sampled(struct reader *r, json_t *fn_o, struct snapshot_fn *fn)
 	read_histogram(r, get_object(r, o, "histogram"), &s->hist);
 }
 
+static void read_cpu(struct reader *r, json_t *o, struct snapshot_fn *fn)
+{
+	fn->cpu_samples = get_uint(r, o, "samples");
+	fn->cpu_self_samples = get_uint(r, o, "self_samples");
+}
+
 static void read_functions(struct reader *r, json_t *doc)
 {
 	json_t *list = enter(r, doc, "functions", get_array);
@@ -271,6 +278,8 @@ static void read_functions(struct reader *r, json_t *doc)
 		read_sampled(r, o, fn);
 		if (snapshot__timed(fn))
 			read_figures(r, o, fn);
+		if (!is_null(o, "cpu"))
+			read_cpu(r, get_object(r, o, "cpu"), fn);
 	}
 }
 
@@ -355,9 +364,9 @@ static void check_schema(struct reader *r, json_t *doc)
 int snapshot__read(const char *text, size_t len, struct snapshot **out, struct strbuf *reason)
 {
 	static void (*const parts[])(struct reader *, json_t *) = {
-		check_schema,  read_tool,     read_target,	 read_window,  read_health,
-		read_lost,     read_overhead, read_functions,	 read_edges,   read_skipped,
-		read_profiles, read_paths,    read_alloc_stacks, read_threads,
+		check_schema,  read_tool,     read_target,    read_window,  read_health,
+		read_lost,     read_overhead, read_functions, read_edges,   read_skipped,
+		read_profiles, read_paths,    read_memory,    read_threads,
 	};
 	struct reader r = { .s = snapshot__new(), .reason = reason, .row = NO_ROW };
 	json_error_t e;

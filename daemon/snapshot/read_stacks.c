@@ -123,7 +123,7 @@ void read_profiles(struct reader *r, json_t *doc)
 
 /* ---- stacks of names ---- */
 
-static const char *const *read_names(struct reader *r, json_t *o, uint32_t *depth)
+const char *const *read_names(struct reader *r, json_t *o, uint32_t *depth)
 {
 	json_t *list = get_array(r, o, "frames");
 	size_t cnt = json_array_size(list);
@@ -162,28 +162,5 @@ void read_paths(struct reader *r, json_t *doc)
 		path->calls = get_uint(r, o, "calls");
 		path->sum_ns = get_uint(r, o, "sum_ns");
 		path->self_ns = get_uint(r, o, "self_ns");
-	}
-}
-
-void read_alloc_stacks(struct reader *r, json_t *doc)
-{
-	json_t *memory, *list;
-
-	if (is_null(doc, "memory"))
-		return;
-	memory = enter(r, doc, "memory", get_object);
-	if (is_null(memory, "stacks"))
-		return;
-	list = get_array(r, memory, "stacks");
-	r->part = "memory.stacks";
-	r->s->alloc_stacks = zeroed(r, json_array_size(list), sizeof(*r->s->alloc_stacks));
-	for (size_t i = 0; i < json_array_size(list) && !r->err; i++) {
-		struct snapshot_alloc_stack *stack = &r->s->alloc_stacks[r->s->alloc_stack_cnt++];
-		json_t *o = get_row(r, list, i);
-
-		stack->frames = read_names(r, o, &stack->depth);
-		stack->live_bytes = get_uint(r, o, "live_bytes");
-		stack->live_count = get_uint(r, o, "live_count");
-		stack->alloc_bytes = get_uint(r, o, "alloc_bytes");
 	}
 }

@@ -12,6 +12,7 @@
 
 struct snapshot;
 struct snapshot_hist;
+struct snapshot_fn;
 struct strbuf;
 
 struct reader {
@@ -64,6 +65,11 @@ void read_threads(struct reader *r, json_t *doc);
 /* read_stacks.c: the weighted stacks of profile.h. */
 void read_profiles(struct reader *r, json_t *doc);
 void read_paths(struct reader *r, json_t *doc);
-void read_alloc_stacks(struct reader *r, json_t *doc);
+/* The "frames" of an object: names, in the snapshot's arena. */
+const char *const *read_names(struct reader *r, json_t *o, uint32_t *depth);
+
+/* read_memory.c */
+void read_memory(struct reader *r, json_t *doc);
+void read_fn_alloc(struct reader *r, json_t *o, struct snapshot_fn *fn);
 
 #endif

@@ -43,6 +43,7 @@ void snapshot__free(struct snapshot *s)
 	free(s->locks);
 	free(s->stalls);
 	profiles__free(s->profiles);
+	snapshot_memory__free(s->memory);
 	free(s->paths);
 	free(s->alloc_stacks);
 	arena__free(s->arena);

@@ -61,8 +61,13 @@ struct snapshot_fn {
 	uint64_t corrected_ns, clamped, floor_ns, price_ns; /* floor, price: of one call */
 	uint64_t hist_lost;
 	uint64_t cost_ns; /* what its probes took from the target in all */
+	/* Of the CPU profile, when there is one: with it anywhere on the stack, and innermost. */
+	uint64_t cpu_samples, cpu_self_samples;
 	struct snapshot_hist hist;
 	struct snapshot_sampled *sampled; /* owned; NULL: exact all the time */
+	/* by it while it was the innermost traced function (--memory stacks) */
+	bool has_alloc;
+	struct snapshot_sums alloc;
 };
 
 struct snapshot_edge {
@@ -135,6 +140,7 @@ struct snapshot {
 	struct snapshot_stall *stalls; /* array owned, in the order they were seen */
 	size_t stall_cnt, more_stalls;
 	struct snapshot_profiles *profiles; /* owned; NULL: none was asked for */
+	struct snapshot_memory *memory;	    /* owned; NULL: not traced */
 	struct snapshot_path *paths;	    /* array owned */
 	size_t path_cnt;
 	struct snapshot_alloc_stack *alloc_stacks; /* array owned */

@@ -58,6 +58,7 @@ void debug_wish__read(int fd, struct debug_wish *out)
 			elf_file__find_type(&f, SHT_SYMTAB, &sh) && sh.sh_size > sizeof(Elf64_Sym);
 		out->has_dwarf = elf_file__find(&f, ".debug_info", &sh) ||
 				 elf_file__find(&f, ".zdebug_info", &sh);
+		out->allocates = dynamic__allocates(&f);
 		s = dynamic__soname(&f);
 		snprintf(out->soname, sizeof(out->soname), "%s", s ? s : "");
 		free(s);

@@ -18,6 +18,7 @@ struct debug_wish {
 	char link[256];	    /* name in .gnu_debuglink, a bare one; "" for none */
 	uint32_t link_crc;
 	bool has_symbols, has_dwarf; /* of its own */
+	bool allocates;		     /* exports a malloc of whatever name */
 	char soname[256];	     /* "" for none */
 };
 /* All empty when the file cannot be read. */

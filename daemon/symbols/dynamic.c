@@ -115,3 +115,27 @@ out:
 	elf_file__close(&f);
 	return ret;
 }
+
+bool dynamic__allocates(const struct elf_file *f)
+{
+	static const char *const names[] = { "malloc", "je_malloc", "_rjem_malloc", "mi_malloc" };
+	const char *strings, *name;
+	Elf64_Shdr dynsym;
+	Elf64_Sym sym;
+	size_t len;
+
+	if (!elf_file__find_type(f, SHT_DYNSYM, &dynsym))
+		return false;
+	strings = elf_file__strings(f, dynsym.sh_link, &len);
+	for (uint64_t i = 1; i < dynsym.sh_size / sizeof(sym); i++) {
+		if (!elf_file__copy(f, dynsym.sh_offset + i * sizeof(sym), &sym, sizeof(sym)))
+			return false;
+		if (sym.st_shndx == SHN_UNDEF)
+			continue;
+		name = string_at(strings, len, sym.st_name);
+		for (size_t k = 0; name && k < sizeof(names) / sizeof(names[0]); k++)
+			if (!strcmp(name, names[k]))
+				return true;
+	}
+	return false;
+}

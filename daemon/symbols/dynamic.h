@@ -3,7 +3,12 @@
 #ifndef SYMBOLS_DYNAMIC_H
 #define SYMBOLS_DYNAMIC_H
 
+#include <stdbool.h>
+
 struct elf_file;
+
+/* Whether others can take a malloc from it. */
+bool dynamic__allocates(const struct elf_file *f);
 
 /* DT_SONAME (malloc'd), or NULL. */
 char *dynamic__soname(const struct elf_file *f);

@@ -297,10 +297,39 @@ bool image__code_offset(const struct image *img, uint64_t vaddr, uint64_t *offse
 	return true;
 }
 
+size_t image__code_segments(const struct image *img, struct code_segment *out, size_t max)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < img->segments.cnt && n < max; i++) {
+		const struct segment *seg = &img->segments.data[i];
+
+		if (seg->exec)
+			out[n++] = (struct code_segment){ seg->offset, seg->vaddr, seg->bytes };
+	}
+	return n;
+}
+
 const uint8_t *image__raw(const struct image *img, size_t *len)
 {
 	*len = img->file.len;
 	return img->file.base;
+}
+
+const uint8_t *image__eh_frame(const struct image *img, uint64_t *vaddr, size_t *len)
+{
+	const uint8_t *p;
+	Elf64_Shdr sh;
+	size_t avail;
+
+	if (!elf_file__find(&img->file, ".eh_frame", &sh) || !(sh.sh_flags & SHF_ALLOC))
+		return NULL;
+	p = image__bytes(img, sh.sh_addr, &avail);
+	if (!p)
+		return NULL;
+	*vaddr = sh.sh_addr;
+	*len = sh.sh_size < avail ? sh.sh_size : avail;
+	return p;
 }
 
 const uint8_t *image__eh_frame_hdr(const struct image *img, uint64_t *vaddr, size_t *len)

@@ -60,8 +60,15 @@ const char *image__build_id(const struct image *img); /* hex, or NULL */
 const uint8_t *image__bytes(const struct image *img, uint64_t vaddr, size_t *avail);
 /* Where an address of an executable segment lies in the file. */
 bool image__code_offset(const struct image *img, uint64_t vaddr, uint64_t *offset);
+/* The executable segments, at most max; their number. */
+struct code_segment {
+	uint64_t offset, vaddr, bytes;
+};
+size_t image__code_segments(const struct image *img, struct code_segment *out, size_t max);
 /* The whole file, for those who parse further parts of it. */
 const uint8_t *image__raw(const struct image *img, size_t *len);
+/* Address and bytes of .eh_frame, by its section; NULL without one. */
+const uint8_t *image__eh_frame(const struct image *img, uint64_t *vaddr, size_t *len);
 /* Address and bytes of .eh_frame_hdr; NULL without one. */
 const uint8_t *image__eh_frame_hdr(const struct image *img, uint64_t *vaddr, size_t *len);
 

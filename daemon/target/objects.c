@@ -34,7 +34,7 @@ static bool is_known(const struct target *t, const struct objects *all, dev_t de
 }
 
 /* By its mapping, which needs more rights than its path inside the target's root. */
-static int open_object(const struct target *t, const char *span, const char *path, ino_t ino)
+int target__open_mapped(const struct target *t, const char *span, const char *path, ino_t ino)
 {
 	struct strbuf sb = STRBUF_INIT;
 	struct stat st;
@@ -71,7 +71,7 @@ static int add(const struct target *t, struct objects *all, const char *line)
 		return 0;
 	snprintf(span, sizeof(span), "%llx-%llx", (unsigned long long)l.map.start,
 		 (unsigned long long)l.map.end);
-	fd = open_object(t, span, l.path, l.ino);
+	fd = target__open_mapped(t, span, l.path, l.ino);
 	if (fd < 0)
 		return 0; /* unmapped by now, or no file */
 	o = vec__push(all);

@@ -53,6 +53,8 @@ void target__close(struct target *t);
  */
 int target__open_objects(struct target *t);
 void target__close_objects(struct target *t);
+/* The file of a mapping ("START-END" and path as /proc/PID/maps shows them); < 0: not to be had. */
+int target__open_mapped(const struct target *t, const char *span, const char *path, ino_t ino);
 
 /*
  * Adds the library of that name or path, though it is not mapped, if there is such a file where the

@@ -13,6 +13,8 @@
 #include "base/utf8.h"
 #include "snapshot/snapshot.h"
 #include "ui/marks.h"
+#include "ui/hot.h"
+#include "ui/memory.h"
 #include "ui/stalls.h"
 #include "ui/table.h"
 #include "ui/text.h"
@@ -21,6 +23,7 @@
 #define EDGES_SHOWN 5
 #define SKIPPED_SHOWN 3
 #define SHED_SHOWN 10u
+#define HOT_ROWS 10
 
 struct report {
 	const struct snapshot *s;
@@ -273,6 +276,11 @@ static void lost(struct report *r)
 		{ "other_stack", "calls on coroutine or signal stacks: no place in the call tree" },
 		{ "shed_in_flight", "calls running when their probes were taken away" },
 		{ "not_sampled", "calls counted, not timed, to keep to the budget" },
+		{ "paths_full", "calls in no call path: no space left" },
+		{ "memory_no_storage", "allocator calls not counted: no memory" },
+		{ "memory_orphan_exits", "allocator calls already running when tracing began" },
+		{ "memory_unread_sizes", "blocks whose size could not be read" },
+		{ "memory_no_entry", "blocks without an owner: no kernel memory" },
 		{ "sites_disarmed", "probe sites whose breakpoint was overwritten" },
 		{ "programs_skipped", "hits the kernel dropped: a probe inside a probe" },
 		{ "threads_full", "events of threads beyond those there is space for" },
@@ -418,6 +426,14 @@ static void stalls(struct report *r)
 		sayf(r, STYLE_WARM, "and %zu more stalls", r->s->more_stalls);
 }
 
+static void memory(struct report *r)
+{
+	struct memory_view v = { .width = r->width, .limit = r->opts->limit, .colour = r->colour };
+
+	memory__section(r->s, &v, &r->text);
+	gap(r);
+}
+
 static void compose(struct report *r)
 {
 	what(r);
@@ -427,11 +443,14 @@ static void compose(struct report *r)
 	stalls(r);
 	if (r->order_cnt)
 		measured(r);
-	else
+	else if (r->s->fn_cnt || !r->s->profiles)
 		nothing(r);
+	if (r->s->memory)
+		memory(r);
 	threads__report(r->s, r->width, r->opts->limit, r->colour, &r->text);
 	if (r->s->thread_cnt)
 		gap(r);
+	hot__print(r->s, r->width, r->opts->limit ? r->opts->limit : HOT_ROWS, &r->text);
 	lost(r);
 	shed(r);
 	never_called(r);

@@ -13,6 +13,7 @@ typedef unsigned short rt_u16;
 typedef unsigned int rt_u32;
 typedef unsigned long long rt_u64;
 typedef int rt_s32;
+typedef long long rt_s64;
 #else
 #include <stdint.h>
 typedef uint8_t rt_u8;
@@ -20,6 +21,7 @@ typedef uint16_t rt_u16;
 typedef uint32_t rt_u32;
 typedef uint64_t rt_u64;
 typedef int32_t rt_s32;
+typedef int64_t rt_s64;
 #endif
 
 /* Frames a thread's shadow stack holds. Calls nested deeper are counted, not timed (untimed). */
@@ -85,7 +87,8 @@ struct rt_frame {
 	rt_u64 child_ns; /* time of traced callees, their own floor taken off */
 	rt_u64 cost_ns;	 /* price of the probes that ran inside */
 	rt_u32 fn;
-	rt_u32 flags; /* RT_FRAME_* */
+	rt_u16 flags; /* RT_FRAME_* */
+	rt_u16 path;  /* the call path that leads here */
 };
 
 #define RT_FRAME_STEPPED 1u /* its entry site is single-stepped */
@@ -173,6 +176,27 @@ struct rt_edge {
 #define RT_EDGE_CALLEE(key) ((rt_u32)((key)&0xffffffu))
 #define RT_EDGE_PROBES 8u
 
+/*
+ * Call paths: a path is the path of its caller and a function; its id is its place in the table
+ * (open addressing by hash; key 0 is free). The first two ids are no places.
+ */
+#define RT_PATH_ROOT 0u /* no traced function is active */
+#define RT_PATH_FULL 1u /* the table was full, here or further out */
+#define RT_PATH_FIRST 2u
+#define RT_MAX_PATHS 16384u /* a power of two; ids fit 16 bits */
+#define RT_PATH_PROBES 8u
+#define RT_PATH_KEY(parent, fn) (1ull << 63 | (rt_u64)(parent) << 32 | (rt_u64)(fn))
+#define RT_PATH_PARENT(key) ((rt_u32)(((key) >> 32) & 0xffffu))
+#define RT_PATH_FN(key) ((rt_u32)((key)&0xfffffu))
+
+/* Returned calls of a path's last function, one shard. */
+struct rt_path_stats {
+	rt_u64 calls;
+	rt_u64 sum_ns;
+	rt_u64 self_ns;
+	rt_u64 pad;
+};
+
 /* Prices measured on this machine, ns. */
 struct rt_prices {
 	rt_u64 entry_ns[RT_INSN_CLASSES];
@@ -192,13 +216,15 @@ enum rt_lost {
 	RT_LOST_EDGES_FULL,	/* no place for a caller -> callee pair */
 	RT_LOST_OTHER_STACK, /* calls on a coroutine or signal stack: no place in the call tree */
 	RT_LOST_SHED_IN_FLIGHT, /* calls open when their function was shed */
+	RT_LOST_PATHS_FULL,	/* calls whose path found no place: in none */
 	RT_LOST_CNT,
 };
 
 #define RT_LOST_NAMES                                                                              \
 	{                                                                                          \
 		"orphan_exits", "depth_exceeded", "no_storage", "clock_backwards",                 \
-			"histogram_full", "edges_full", "other_stack", "shed_in_flight"            \
+			"histogram_full", "edges_full", "other_stack", "shed_in_flight",           \
+			"paths_full"                                                               \
 	}
 
 /* What the settling iterator writes per thread, followed by depth frames. */
@@ -216,6 +242,7 @@ RT_ASSERT_SIZE(struct rt_stack, 32 + 128 + 48 * 256);
 RT_ASSERT_SIZE(struct rt_fn_stats, 128);
 RT_ASSERT_SIZE(struct rt_fn_conf, 32);
 RT_ASSERT_SIZE(struct rt_edge, 32);
+RT_ASSERT_SIZE(struct rt_path_stats, 32);
 RT_ASSERT_SIZE(struct rt_settled, 32);
 
 #endif

@@ -50,7 +50,7 @@ _roletrace_output() {
 _roletrace() {
 	local cur=${COMP_WORDS[COMP_CWORD]} option=${COMP_WORDS[COMP_CWORD - 1]} command='' word
 	local common='--crate --function --exclude --verbose'
-	local list="$common --pid --exe --debug-file --profile --no-functions --exit"
+	local list="$common --pid --exe --debug-file --profile --no-functions --exit --memory --allocator"
 	local output='--output --sort --limit'
 	COMPREPLY=()
 
@@ -81,9 +81,11 @@ _roletrace() {
 	--exe | --debug-file | --diff) _roletrace_files "$cur" ;;
 	--exit) _roletrace_words 'auto sites uretprobe' "$cur" ;;
 	--budget) _roletrace_words 'off' "$cur" ;;
+	--memory) _roletrace_words 'off growth live stacks' "$cur" ;;
+	--allocator) _roletrace_words 'auto rust malloc all' "$cur" ;;
 	--sort) _roletrace_words 'total calls avg p95 max self name' "$cur" ;;
 	--kind) _roletrace_words 'cpu calls off-cpu live alloc' "$cur" ;;
-	-d | --duration | -i | --interval | -f | --function | --stall | --crate | --exclude | --profile | --limit | --width) ;;
+	-d | --duration | -i | --interval | -f | --function | --stall | --crate | --exclude | --profile | --limit | --width | --max-blocks | --leak-after) ;;
 	*)
 		case $command,$cur in
 		list,-*) _roletrace_words "$list" "$cur" ;;
@@ -93,6 +95,7 @@ _roletrace() {
 		report,* | flame,*) _roletrace_files "$cur" ;;
 		,-*)
 			_roletrace_words "$list $output --name --follow --no-threads --stall --duration --interval --budget --raw
+				--cpu-profile --off-cpu --off-cpu-min --max-blocks --leak-after
 				--help --usage --version" "$cur"
 			;;
 		,*) _roletrace_words 'list check report flame' "$cur" ;;

@@ -13,8 +13,7 @@ BUSY = 300  # a few million
 
 
 def rates(*args):
-    f = Fixture("rates", *args)
-    return f
+    return Fixture("rates", *args)
 
 
 def cpu_ticks(f):
@@ -35,14 +34,6 @@ def probes_share(f, seconds):
     time.sleep(seconds)
     took = time.monotonic() - start
     return (cpu_ticks(f)[1] - system) / os.sysconf("SC_CLK_TCK") / took
-
-
-def speed(f, seconds):
-    """Calls per second of CPU time: what else runs on the machine matters little."""
-    a = f.ask("stat")
-    time.sleep(seconds)
-    b = f.ask("stat")
-    return (b["calls"] - a["calls"]) / max(b["cpu_ns"] - a["cpu_ns"], 1) * 1e9
 
 
 def steps(snapshot, name):
@@ -75,11 +66,14 @@ def shed_while_running(f, name):
     )
     took = time.monotonic() - begun
     check(took < 1, f"{took:.2f} s until {name} was shed")
-    time.sleep(max(0, 1 - took))
+    time.sleep(max(0, 1.5 - took))  # on a busy machine breakpoints go one by one
     share = probes_share(f, 3)
-    check(share < 0.05, f"the target spends {share:.1%} of a CPU on probes after a second")
     truth = f.ask("quiesce")["truth"]
     snapshot = t.stop()
+    f.say("go")
+    share -= probes_share(f, 2)  # what the kernel takes of it anyway
+    f.ask("quiesce")
+    check(share < 0.04, f"the target spends {share:.1%} of a CPU on probes after a second")
     exact_rows_are_exact(snapshot, truth, name)
     row = snapshot.row(name)
     how = row["sampled"]

@@ -14,8 +14,27 @@
 #include "base/fs.h"
 #include "base/strbuf.h"
 #include "plan/plan.h"
+#include "plan/unwind.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+/* The tables must be sound whatever the file says: each row has a page and a rule. */
+static void unwind_tables(int fd)
+{
+	struct unwind_table t;
+	struct image *img;
+	char *reason = NULL;
+
+	if (!image__open(fd, &img, &reason)) {
+		if (!unwind__compile(img, &t)) {
+			if (!unwind_table__is_sound(&t))
+				abort();
+			unwind_table__free(&t);
+		}
+		image__free(img);
+	}
+	free(reason);
+}
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
@@ -32,6 +51,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (!plan__new(fd, &req, &plan, &reason))
 		plan__free(plan);
 	free(reason);
+	unwind_tables(fd);
 	close(fd);
 	return 0;
 }

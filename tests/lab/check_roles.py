@@ -15,6 +15,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "e2e"))
 import bpf  # noqa: E402
 import harness  # noqa: E402
 from harness import Target, Trace, check, equal  # noqa: E402
+from profiles import STOP_ANYWHERE, Profile, found_all, gdb_stacks  # noqa: E402
 from lab import Lab, LabError, cpu_seconds, say  # noqa: E402
 
 MINERS, RATE = 50, 2.0
@@ -159,6 +160,36 @@ def default_run(lab, miners):
     return load, snapshot
 
 
+def profile_run(lab):
+    """Where the role runs and waits; it has no frame pointers."""
+    trace = Trace(
+        Target(lab.translator), "--no-functions", "--cpu-profile=499", "--off-cpu", functions=()
+    )
+    time.sleep(15)
+    return trace.stop()
+
+
+def stacks_are_whole(snapshot):
+    for kind in ("cpu", "off_cpu"):
+        p = Profile(snapshot, kind)
+        check(p.doc["count"] > 100, f"{kind}: {p.doc['count']} stacks")
+        say(
+            f"{kind}: {p.doc['count']} stacks, {100 * p.whole():.1f} % reach the thread's start, "
+            f"{100 * p.named():.1f} % of frames have names"
+        )
+        check(p.whole() >= 0.95, f"{kind}: truncated {p.doc['truncated']}")
+        check(p.named() >= 0.99, f"{kind}: frames with names {p.named()}")
+
+
+def agrees_with_gdb(lab):
+    """gdb stops the role at random; each stop is a wait, whose stack must be gdb's."""
+    target = Target(lab.translator)
+    trace = Trace(target, "--no-functions", "--off-cpu", functions=())
+    theirs = gdb_stacks(target.pid, "STOPS = 350" + STOP_ANYWHERE, 300)
+    found_all(theirs, Profile(trace.stop(), "off_cpu").without_kernel(), at_least=1000)
+    say(f"{len(theirs)} stopped stacks are as gdb has them")
+
+
 def pool_and_translator(lab, miners):
     """Both at once with the default budget, untraced and traced in turn: throughput within 3 %, round
     trip within 5 % and what the two budgets may take of each share."""
@@ -223,6 +254,10 @@ def all_tests(results):
         )
         if default:
             show("traced, default budget", default[0])
+        profiled = results.test("15 s of CPU and off-CPU profile", profile_run, lab)
+        if profiled:
+            results.test("stacks are whole and have names", stacks_are_whole, profiled)
+        results.test("stopped stacks are as gdb has them", agrees_with_gdb, lab)
         results.test("pool and translator at once", pool_and_translator, lab, miners)
         results.test("the role ends as it does untraced", ends_as_untraced, lab, untraced[1])
     results.test("sites of 1,100 functions, held against the processor", oracle)

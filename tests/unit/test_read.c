@@ -213,8 +213,10 @@ static const struct {
 	{ "\"self_ns\":1350000000", "\"self_ns\":-1", "paths[0].self_ns is no count" },
 	{ "\"profiles\":{", "\"profiles\":null,\"x\":{", NULL },
 	{ "\"profiles\":{", "\"profiles\":[],\"x\":{", "profiles is no object" },
-	{ "\"cpu\":{", "\"cpu\":null,\"x\":{", NULL },
-	{ "\"cpu\":{", "\"cpu\":[],\"x\":{", "profiles.cpu is no object" },
+	{ "\"cpu\":{\"samples\"", "\"cpu\":{\"sample\"", "functions[0].samples is missing" },
+	{ "\"cpu\":{\"samples\"", "\"cpu\":null,\"x\":{\"samples\"", NULL },
+	{ "\"cpu\":{\"unit\"", "\"cpu\":null,\"x\":{\"unit\"", NULL },
+	{ "\"cpu\":{\"unit\"", "\"cpu\":[],\"x\":{\"unit\"", "profiles.cpu is no object" },
 	{ "\"kind\":\"lib\"", "\"kind\":\"glib\"", "profiles.frames[0].kind is no word" },
 	{ "\"name\":\"__clone3\",", "", "profiles.frames[0].name is missing" },
 	{ "\"inlined\":true", "\"inlined\":1", "profiles.frames[2].inlined is neither" },
@@ -316,8 +318,8 @@ static bool try(const char *text, size_t len, bool whole)
 		export_csv.render(got, &again);
 		export_csv_buckets.render(got, &again);
 		export_prom.render(got, &again);
-		export_csv_threads.render(got, &again);
 		draw(got, &again);
+		export_csv_threads.render(got, &again);
 		snapshot__free(got);
 	}
 	strbuf__free(&reason);

@@ -1,0 +1,664 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * Unwinds user stacks without frame pointers, and keeps distinct stacks with their counts.
+ *
+ * A frame is found in constant time: the mapping (binary search over at most 512), its object's
+ * page of 64 KiB, the row in the page (binary search over at most 65,536), the row's rule. The
+ * tables are plan/unwind's work; the daemon fills them in before a mapping names their object.
+ *
+ * Registers: of the interrupted frame all are known, of its callers only rsp, rip and rbp;
+ * compilers need no more. A rule that asks for another ends the stack, with that reason. A signal's
+ * frame gives all of them back. Where code has no rows (a JIT, hand-written assembly) frame
+ * pointers are believed if they lead upwards into code; such frames are counted.
+ *
+ * Return addresses lie behind their call, which may be the last instruction of its function: a
+ * caller is looked up, and kept, one byte earlier.
+ *
+ * Kept stacks are compared whole: two stacks of one hash stay two. A stack that finds no room is
+ * counted as lost and its sample is in no other's count.
+ */
+#ifndef UNWIND_BPF_H
+#define UNWIND_BPF_H
+
+#include "kernel.h"
+
+#include <bpf/bpf_core_read.h>
+#include <bpf/bpf_helpers.h>
+
+#include "roletrace/unwind.h"
+
+#define DWARF_RBP 6
+#define DWARF_RSP 7
+#define KNOWN_ALL 0xffffu
+#define KNOWN_SP (1u << DWARF_RSP)
+#define KNOWN_BP (1u << DWARF_RBP)
+
+#define BLOCK_WORDS 8u /* read at once below a CFA: rbp is among the first registers pushed */
+#define MAX_FP_FRAME_BYTES (1u << 20)
+#define XOL_SLOT_BYTES 128
+#define MAX_REPLACED 64 /* return addresses: as deep as the kernel goes */
+
+/* key: bank * RT_UNWIND_MAX_MAPS + i. Written by the daemon (the bank not in use), read here. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 2 * RT_UNWIND_MAX_MAPS);
+	__type(key, rt_u32);
+	__type(value, struct rt_unwind_map);
+} unwind_maps SEC(".maps");
+
+/* key: 0. Which bank of mappings holds, and how many are in each. Written by the daemon. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__type(key, rt_u32);
+	__type(value, struct rt_unwind_dir);
+} unwind_dir SEC(".maps");
+
+/* key: object. Written by the daemon before a mapping names it, then constant. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, RT_UNWIND_MAX_OBJECTS);
+	__type(key, rt_u32);
+	__type(value, struct rt_unwind_object);
+} unwind_objects SEC(".maps");
+
+/* The tables of all objects, one behind the other. Written by the daemon, only appended to. Bound:
+ * set at load with room for libraries to come; one that does not fit has no rows (counted). */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__type(key, rt_u32);
+	__type(value, struct rt_unwind_page);
+} unwind_pages SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__type(key, rt_u32);
+	__type(value, struct rt_unwind_rows);
+} unwind_rows SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__type(key, rt_u32);
+	__type(value, struct rt_unwind_rule);
+} unwind_rules SEC(".maps");
+
+/* key: a hash of the stack + probe, open addressing. Written here, read by collect. Bound:
+ * kept_mask + 1. No free place within RT_STACK_PROBES, or no frames left: keep_stack gives 0. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__type(key, rt_u32);
+	__type(value, struct rt_kept_stack);
+} kept_stacks SEC(".maps");
+
+/* The frames of kept stacks. Bound: kept_frame_cnt. Full: the stack is not kept. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__type(key, rt_u32);
+	__type(value, rt_u64);
+} kept_frames SEC(".maps");
+
+/* One unwinding. */
+struct unwind {
+	rt_u64 reg[16]; /* by DWARF number; reg[7] is rsp */
+	rt_u64 pc;
+	rt_u64 hash;
+	rt_u64 block[BLOCK_WORDS];
+	rt_u64 context[17];	  /* a signal's registers as the kernel laid them out */
+	struct rt_unwind_map map; /* where the last frame was */
+	rt_u64 trampoline;	  /* what return probes put in place of a return address; 0: none */
+	rt_u64 replaced;	  /* struct return_instance of the innermost that is still ahead */
+	rt_u32 known;		  /* registers, a bit each */
+	rt_u32 depth, start;	  /* frames are [start, depth) of frame[] */
+	rt_u32 end;		  /* enum rt_unwind_end */
+	rt_u32 guessed;
+	rt_u32 caller; /* 1: pc is a return address */
+	rt_u32 busy;
+	rt_u32 pad;
+	rt_u64 frame[RT_UNWIND_FRAMES];
+};
+
+/* key: CPU * uses + use. Scratch, for 512 bytes of stack hold no stack. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, rt_u32);
+	__type(value, struct unwind);
+} unwind_scratch SEC(".maps");
+
+/* Knobs, fixed at load. */
+const volatile rt_u32 kept_mask;
+const volatile rt_u32 kept_frame_cnt;
+const volatile rt_u64 kept_seed = 1;
+
+/* Written here. */
+rt_u32 kept_frames_taken;
+rt_u64 unknown_pcs; /* addresses in no known mapping: the daemon looks at the mappings again */
+
+static __always_inline rt_u64 load(const rt_u64 *p)
+{
+	return *(const volatile rt_u64 *)p;
+}
+
+/* ---- the tables ----
+ *
+ * The searches are bpf_loop's: written out, the verifier would follow every way that a search may
+ * take (it knows the index of each look-up as a number), and give up.
+ */
+
+struct search {
+	rt_u64 pc;
+	rt_u32 first, cnt; /* where to search */
+	rt_u32 lo;	   /* maps: how many begin at or below pc; rows: the last that does */
+	rt_u32 step;
+};
+
+static long search_maps(rt_u64 n, struct search *s)
+{
+	rt_u32 at = s->lo + s->step - 1, key = s->first + at;
+	struct rt_unwind_map *m;
+
+	if (at < s->cnt) {
+		m = bpf_map_lookup_elem(&unwind_maps, &key);
+		if (m && m->start <= s->pc)
+			s->lo += s->step;
+	}
+	s->step >>= 1;
+	return !s->step;
+}
+
+/* The mapping that holds pc: into *out, and 1; or 0. */
+__noinline int find_map(struct rt_unwind_map *out, rt_u64 pc)
+{
+	rt_u32 key = 0, bank;
+	struct rt_unwind_dir *dir = bpf_map_lookup_elem(&unwind_dir, &key);
+	struct search s = { .pc = pc, .step = RT_UNWIND_MAX_MAPS };
+	struct rt_unwind_map *m;
+
+	if (!out || !dir)
+		return 0;
+	bank = *(volatile rt_u32 *)&dir->bank & 1;
+	s.first = bank * RT_UNWIND_MAX_MAPS;
+	s.cnt = dir->cnt[bank];
+	bpf_loop(16, search_maps, &s, 0);
+	key = s.first + s.lo - 1;
+	m = s.lo ? bpf_map_lookup_elem(&unwind_maps, &key) : NULL;
+	if (!m)
+		return 0;
+	*out = *m;
+	return pc >= out->start && pc < out->end;
+}
+
+static __always_inline rt_u32 row_at(rt_u32 i)
+{
+	rt_u32 key = i >> 1;
+	struct rt_unwind_rows *r = bpf_map_lookup_elem(&unwind_rows, &key);
+
+	return r ? r->row[i & 1] : 0;
+}
+
+static long search_rows(rt_u64 n, struct search *s)
+{
+	rt_u32 at = s->lo + s->step;
+
+	if (at < s->cnt && RT_ROW_LOW(row_at(s->first + at)) <= (rt_u32)s->pc)
+		s->lo = at;
+	s->step >>= 1;
+	return !s->step;
+}
+
+/* The last of a page's rows that begins at or below low; the first always does. */
+static __always_inline rt_u32 find_row(const struct rt_unwind_page *page, rt_u32 low)
+{
+	struct search s = { .pc = low, .first = page->first, .cnt = page->last + 1u };
+
+	s.step = page->step;
+	if (s.step)
+		bpf_loop(16, search_rows, &s, 0);
+	return row_at(s.first + s.lo);
+}
+
+/* Index + 1 of the rule for an address, or 0. */
+__noinline rt_u32 find_rule(rt_u32 object, rt_u64 vaddr)
+{
+	struct rt_unwind_object *o = bpf_map_lookup_elem(&unwind_objects, &object);
+	struct rt_unwind_page *page;
+	rt_u64 n;
+	rt_u32 key, rule;
+
+	if (!o || vaddr < o->base)
+		return 0;
+	n = (vaddr - o->base) >> RT_UNWIND_PAGE_BITS;
+	if (n >= o->page_cnt)
+		return 0;
+	key = o->first_page + (rt_u32)n;
+	page = bpf_map_lookup_elem(&unwind_pages, &key);
+	if (!page)
+		return 0;
+	rule = RT_ROW_RULE(find_row(page, RT_ROW_LOW(vaddr)));
+	return rule && rule < o->rule_cnt ? o->first_rule + rule + 1 : 0;
+}
+
+/* ---- one step ---- */
+
+static __always_inline bool read_word(rt_u64 *out, rt_u64 at)
+{
+	return !bpf_probe_read_user(out, sizeof(*out), (void *)at);
+}
+
+static __always_inline long finish(struct unwind *u, enum rt_unwind_end why)
+{
+	u->end = why;
+	return 1;
+}
+
+/* The frame of a signal: struct ucontext at rsp, its registers from byte 40 on. */
+__noinline int leave_signal(struct unwind *u)
+{
+	if (!u ||
+	    bpf_probe_read_user(u->context, sizeof(u->context), (void *)(u->reg[DWARF_RSP] + 40)))
+		return 0;
+	u->reg[8] = u->context[0];
+	u->reg[9] = u->context[1];
+	u->reg[10] = u->context[2];
+	u->reg[11] = u->context[3];
+	u->reg[12] = u->context[4];
+	u->reg[13] = u->context[5];
+	u->reg[14] = u->context[6];
+	u->reg[15] = u->context[7];
+	u->reg[5] = u->context[8];
+	u->reg[4] = u->context[9];
+	u->reg[6] = u->context[10];
+	u->reg[3] = u->context[11];
+	u->reg[1] = u->context[12];
+	u->reg[0] = u->context[13];
+	u->reg[2] = u->context[14];
+	u->reg[7] = u->context[15];
+	u->pc = u->context[16];
+	u->known = KNOWN_ALL;
+	u->caller = 0; /* it was interrupted there, it called nobody */
+	return 1;
+}
+
+/* mov $15, %eax (or rax); syscall: the C library's way back from a handler, without rows in some.
+ */
+static __always_inline bool is_sigreturn(rt_u64 pc)
+{
+	rt_u64 code[2] = {};
+
+	if (bpf_probe_read_user(code, 9, (void *)pc))
+		return false;
+	return (code[0] == 0x0f0000000fc0c748ull && code[1] == 0x05) ||
+	       (code[0] & 0xffffffffffffffull) == 0x050f0000000fb8ull;
+}
+
+/* No rows: the frame pointer, if it leads to a frame above whose return address is in code. */
+__noinline int follow_frame_pointer(struct unwind *u)
+{
+	struct rt_unwind_map m;
+	rt_u64 pair[2], bp, sp;
+
+	if (!u)
+		return 0;
+	bp = u->reg[DWARF_RBP];
+	sp = u->reg[DWARF_RSP];
+	if (!(u->known & KNOWN_BP) || bp < sp || bp - sp > MAX_FP_FRAME_BYTES || bp & 7)
+		return 0;
+	if (bpf_probe_read_user(pair, sizeof(pair), (void *)bp) || !find_map(&m, pair[1] - 1))
+		return 0;
+	u->reg[DWARF_RBP] = pair[0];
+	u->reg[DWARF_RSP] = bp + 16;
+	u->pc = pair[1];
+	u->known = KNOWN_SP | KNOWN_BP;
+	u->caller = 1;
+	u->guessed++;
+	return 1;
+}
+
+struct replaced_walk {
+	struct unwind *u;
+	rt_u64 slot;
+	rt_u32 found;
+};
+
+static long next_replaced(rt_u64 n, struct replaced_walk *w)
+{
+	struct return_instance *ri = (struct return_instance *)w->u->replaced;
+	unsigned long stack = 0, pc = 0;
+
+	if (!ri || bpf_core_read(&stack, sizeof(stack), &ri->stack) || stack > w->slot)
+		return 1;
+	if (stack == w->slot && !bpf_core_read(&pc, sizeof(pc), &ri->orig_ret_vaddr)) {
+		w->u->pc = pc;
+		w->found = 1;
+		return 1;
+	}
+	return bpf_core_read(&w->u->replaced, sizeof(w->u->replaced), &ri->next) ? 1 : 0;
+}
+
+/*
+ * The return address at slot is a return probe's: u->pc becomes what was there. Whoever's probe it
+ * is: the kernel keeps what it replaced, and the calls there go up the stack as we do. 0: unknown.
+ */
+__noinline int find_replaced(struct unwind *u, rt_u64 slot)
+{
+	struct replaced_walk w = { .u = u, .slot = slot };
+
+	if (!u)
+		return 0;
+	bpf_loop(MAX_REPLACED, next_replaced, &w, 0);
+	return w.found;
+}
+
+/* A word of the block that was read below the CFA, or one of its own. */
+__noinline int read_saved(struct unwind *u, rt_u64 cfa, rt_s32 offset, rt_u64 *out)
+{
+	rt_u32 i = (rt_u32)(offset + (rt_s32)(BLOCK_WORDS * 8));
+
+	if (!u || !out)
+		return 0;
+	if (i < BLOCK_WORDS * 8 && !(i & 7)) {
+		*out = u->block[(i >> 3) & (BLOCK_WORDS - 1)];
+		return 1;
+	}
+	return read_word(out, cfa + (rt_s64)offset);
+}
+
+static __always_inline long apply(struct unwind *u, const struct rt_unwind_rule *r)
+{
+	rt_u64 cfa, bp = u->reg[DWARF_RBP], saved = 0;
+	rt_u32 reg = r->reg & 15, known = u->known & (KNOWN_BP | KNOWN_SP);
+
+	if (!(u->known >> reg & 1))
+		return finish(u, RT_END_REGISTER);
+	cfa = u->reg[reg] + (rt_s64)r->cfa_offset;
+	if (r->cfa == RT_CFA_DEREF) {
+		if (!read_word(&saved, cfa))
+			return finish(u, RT_END_MEMORY);
+		cfa = saved + (rt_s64)r->cfa_add;
+	} else if (r->cfa == RT_CFA_PLT) {
+		cfa += (u->pc & 15) >= (rt_u32)r->cfa_add ? 8 : 0;
+	}
+	if (cfa <= u->reg[DWARF_RSP])
+		return finish(u, RT_END_LOOP);
+	if (bpf_probe_read_user(u->block, sizeof(u->block), (void *)(cfa - sizeof(u->block))))
+		return finish(u, RT_END_MEMORY);
+	if (r->rbp == RT_RBP_AT_CFA) {
+		if (!read_saved(u, cfa, r->rbp_offset, &saved))
+			return finish(u, RT_END_MEMORY);
+		u->reg[DWARF_RBP] = saved;
+		known |= KNOWN_BP;
+	} else if (r->rbp == RT_RBP_AT_RBP) {
+		if (!(known & KNOWN_BP))
+			return finish(u, RT_END_REGISTER);
+		if (!read_word(&saved, bp + (rt_s64)r->rbp_offset))
+			return finish(u, RT_END_MEMORY);
+		u->reg[DWARF_RBP] = saved;
+	} else if (r->rbp == RT_RBP_LOST) {
+		known &= ~KNOWN_BP;
+	}
+	u->pc = u->block[BLOCK_WORDS - 1];
+	u->reg[DWARF_RSP] = cfa;
+	u->known = known;
+	u->caller = 1;
+	if (u->trampoline && u->pc == u->trampoline)
+		find_replaced(u, cfa - 8);
+	return u->pc ? 0 : finish(u, RT_END_ZERO);
+}
+
+static __always_inline void keep_frame(struct unwind *u, rt_u64 frame)
+{
+	u->frame[u->depth & (RT_UNWIND_FRAMES - 1)] = frame;
+	u->depth++;
+	u->hash = (u->hash ^ frame) * 0xff51afd7ed558ccdull;
+	u->hash ^= u->hash >> 29;
+}
+
+/* Keeps the frame at pc and goes to its caller. 1: that was the last. */
+__noinline int unwind_step(struct unwind *u)
+{
+	rt_u32 key;
+	struct rt_unwind_rule *r;
+	rt_u64 pc, vaddr;
+
+	if (!u || u->depth >= RT_UNWIND_FRAMES) {
+		if (u)
+			u->end = RT_END_DEPTH;
+		return 1;
+	}
+	pc = u->pc - u->caller;
+	if ((pc < u->map.start || pc >= u->map.end) && !find_map(&u->map, pc)) {
+		u->map.start = u->map.end = 0;
+		__sync_fetch_and_add(&unknown_pcs, 1);
+		if (u->caller)
+			return finish(u, RT_END_NOT_CODE);
+		keep_frame(u, RT_FRAME_PC(0, pc));
+		return follow_frame_pointer(u) ? 0 : finish(u, RT_END_NO_ROWS);
+	}
+	vaddr = u->map.vaddr + (pc - u->map.start);
+	keep_frame(u, RT_FRAME_PC(u->map.object, vaddr));
+	key = find_rule(u->map.object, vaddr) - 1;
+	r = bpf_map_lookup_elem(&unwind_rules, &key);
+	if (!r || r->cfa == RT_CFA_SIGNAL || r->cfa == RT_CFA_NONE) {
+		if ((r && r->cfa == RT_CFA_SIGNAL) || is_sigreturn(u->pc))
+			return leave_signal(u) ? 0 : finish(u, RT_END_MEMORY);
+		/* the ABI's mark of the outermost frame, for where a thread begins without rows */
+		if (u->map.object && u->known & KNOWN_BP && !u->reg[DWARF_RBP])
+			return finish(u, RT_END_ROOT);
+		return follow_frame_pointer(u) ? 0 : finish(u, RT_END_NO_ROWS);
+	}
+	if (r->cfa == RT_CFA_END)
+		return finish(u, RT_END_ROOT);
+	return (int)apply(u, r);
+}
+
+static long unwind_one(rt_u64 n, struct unwind **u)
+{
+	return unwind_step(*u) ? 1 : 0;
+}
+
+/* ---- the whole ---- */
+
+/* Registers as the kernel saved them, of a thread in user mode or of one that left it. */
+#define UNWIND_SET_REGS(u, r)                                                                      \
+	do {                                                                                       \
+		(u)->reg[0] = (r)->ax;                                                             \
+		(u)->reg[1] = (r)->dx;                                                             \
+		(u)->reg[2] = (r)->cx;                                                             \
+		(u)->reg[3] = (r)->bx;                                                             \
+		(u)->reg[4] = (r)->si;                                                             \
+		(u)->reg[5] = (r)->di;                                                             \
+		(u)->reg[6] = (r)->bp;                                                             \
+		(u)->reg[7] = (r)->sp;                                                             \
+		(u)->reg[8] = (r)->r8;                                                             \
+		(u)->reg[9] = (r)->r9;                                                             \
+		(u)->reg[10] = (r)->r10;                                                           \
+		(u)->reg[11] = (r)->r11;                                                           \
+		(u)->reg[12] = (r)->r12;                                                           \
+		(u)->reg[13] = (r)->r13;                                                           \
+		(u)->reg[14] = (r)->r14;                                                           \
+		(u)->reg[15] = (r)->r15;                                                           \
+		(u)->pc = (r)->ip;                                                                 \
+	} while (0)
+
+/* A scratch to unwind in; NULL when this CPU is at it already (a program interrupted another). */
+static __always_inline struct unwind *unwind_begin(rt_u32 slot)
+{
+	struct unwind *u = bpf_map_lookup_elem(&unwind_scratch, &slot);
+
+	if (!u)
+		return NULL;
+	if (__sync_lock_test_and_set(&u->busy, 1))
+		return NULL;
+	u->depth = 0;
+	u->end = RT_END_DEPTH;
+	u->guessed = 0;
+	u->known = KNOWN_ALL;
+	u->caller = 0;
+	u->hash = kept_seed;
+	return u;
+}
+
+static __always_inline void unwind_end(struct unwind *u)
+{
+	(void)__sync_lock_test_and_set(&u->busy, 0);
+}
+
+/* A copied instruction that is single-stepped for a probe stands for the original. */
+static __always_inline void leave_probe_slot(struct unwind *u, const struct uprobe_task *ut)
+{
+	rt_u64 off = u->pc - ut->xol_vaddr;
+
+	if (ut->xol_vaddr && off < XOL_SLOT_BYTES)
+		u->pc = ut->vaddr + off;
+}
+
+/* Fills in the frames of t, the current thread, from the registers set in u. */
+static __always_inline void unwind_user(struct unwind *u, struct task_struct *t)
+{
+	struct uprobe_task *ut = t->utask;
+	struct mm_struct *mm = t->mm;
+	struct xol_area *area = mm ? mm->uprobes_state.xol_area : NULL;
+
+	u->trampoline = area ? area->vaddr : 0;
+	u->replaced = ut ? (rt_u64)ut->return_instances : 0;
+	if (ut)
+		leave_probe_slot(u, ut);
+	/* in the trampoline: back from a call, and on the way to where it came from */
+	if (u->trampoline && u->pc - u->trampoline < 2)
+		u->caller = find_replaced(u, u->reg[DWARF_RSP] - 8);
+	u->map.start = u->map.end = 0;
+	bpf_loop(RT_UNWIND_FRAMES + 1, unwind_one, &u, 0);
+}
+
+/* ---- keeping ---- */
+
+struct kept_walk {
+	struct unwind *u;
+	rt_u32 first;
+	rt_u32 same;
+};
+
+static long compare_frame(rt_u64 n, struct kept_walk *w)
+{
+	rt_u32 key = w->first + (rt_u32)n;
+	rt_u64 *f = bpf_map_lookup_elem(&kept_frames, &key);
+
+	w->same = f && *f == w->u->frame[n & (RT_UNWIND_FRAMES - 1)];
+	return !w->same;
+}
+
+__noinline int is_same_stack(struct unwind *u, struct rt_kept_stack *s, rt_u32 kind)
+{
+	struct kept_walk w = { .u = u, .same = 1 };
+
+	if (!u || !s || s->depth != u->depth || s->kind != kind || s->end != u->end)
+		return 0;
+	w.first = s->first;
+	bpf_loop(u->depth, compare_frame, &w, 0);
+	return w.same;
+}
+
+static long copy_frame(rt_u64 n, struct kept_walk *w)
+{
+	rt_u32 key = w->first + (rt_u32)n;
+	rt_u64 *f = bpf_map_lookup_elem(&kept_frames, &key);
+
+	if (f)
+		*f = w->u->frame[n & (RT_UNWIND_FRAMES - 1)];
+	return 0;
+}
+
+/* Fills in a place that this CPU has just taken. */
+__noinline int fill_kept(struct unwind *u, struct rt_kept_stack *s, rt_u32 kind)
+{
+	struct kept_walk w = { .u = u };
+
+	if (!u || !s)
+		return 0;
+	w.first = __sync_fetch_and_add(&kept_frames_taken, u->depth);
+	if (w.first + u->depth > kept_frame_cnt) {
+		__sync_fetch_and_sub(&kept_frames_taken, u->depth);
+		s->ready = RT_STACK_NO_ROOM;
+		return 0;
+	}
+	bpf_loop(u->depth, copy_frame, &w, 0);
+	s->first = w.first;
+	s->depth = (rt_u16)u->depth;
+	s->kind = (rt_u8)kind;
+	s->end = (rt_u8)u->end;
+	s->guessed = u->guessed;
+	(void)__sync_lock_test_and_set(&s->ready, RT_STACK_READY); /* orders what came before */
+	return 1;
+}
+
+struct keep {
+	struct unwind *u;
+	rt_u64 hash;
+	rt_u32 kind;
+	rt_u32 found; /* place + 1 */
+};
+
+static long keep_one(rt_u64 n, struct keep *k)
+{
+	rt_u32 place = ((rt_u32)k->hash + (rt_u32)n) & kept_mask;
+	struct rt_kept_stack *s = bpf_map_lookup_elem(&kept_stacks, &place);
+	rt_u64 there;
+
+	if (!s)
+		return 1;
+	there = load(&s->hash);
+	if (!there)
+		there = __sync_val_compare_and_swap(&s->hash, 0, k->hash);
+	if (!there) {
+		if (fill_kept(k->u, s, k->kind))
+			k->found = place + 1;
+		return 1;
+	}
+	if (there != k->hash)
+		return 0;
+	if (*(volatile rt_u32 *)&s->ready == RT_STACK_NO_ROOM)
+		return 1;
+	/* one that another CPU is writing just now is not known to be the same: the next place */
+	if (*(volatile rt_u32 *)&s->ready != RT_STACK_READY || !is_same_stack(k->u, s, k->kind))
+		return 0;
+	k->found = place + 1;
+	return 1;
+}
+
+/* The place + 1 of the stack in u, kept now or before; 0: lost, the caller counts it. */
+static __always_inline rt_u32 keep_stack(struct unwind *u, rt_u32 kind)
+{
+	struct keep k = { .u = u, .kind = kind, .hash = u->hash };
+
+	k.hash = (k.hash ^ kind) * 0x9e3779b97f4a7c15ull;
+	k.hash ^= k.hash >> 32;
+	k.hash |= 1ull << 63;
+	bpf_loop(RT_STACK_PROBES, keep_one, &k, 0);
+	return k.found;
+}
+
+static __always_inline void count_stack(rt_u32 found, rt_u64 cnt, rt_u64 total)
+{
+	rt_u32 place = found - 1;
+	struct rt_kept_stack *s = bpf_map_lookup_elem(&kept_stacks, &place);
+
+	if (!found || !s)
+		return;
+	__sync_fetch_and_add(&s->cnt, cnt);
+	__sync_fetch_and_add(&s->total, total);
+}
+
+#endif

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What the parts of the governor share: governor.c decides, ledger.c keeps the prices and what was
+ * watched how long, sampler.c opens windows. Nobody else includes this.
+ */
+#ifndef ATTACH_GOVERNOR_STATE_H
+#define ATTACH_GOVERNOR_STATE_H
+
+#include "attach/governor.h"
+#include "attach/window.h"
+#include "base/vec.h"
+
+#define ENTRIES_MAX 0.60 /* of the budget, for the entries of one function */
+
+struct governed {
+	rt_u8 mode; /* enum governor_mode */
+	bool slowed, lifted, was_off;
+	rt_u32 calm_looks;	    /* off: counting windows in a row that were affordable */
+	uint64_t entries, exits_ns; /* at the last look: calls, cost of the exits */
+	double rate;		    /* calls per second, smoothed */
+	double exit_ns;		    /* what the exits of a call cost */
+	uint64_t since_ns, wait_ns; /* in this mode since; before it may go up */
+	/* past phases */
+	uint64_t counted_ns, timed_ns, off_seen_ns;
+	uint64_t phase_calls, sampled_calls, off_calls;
+	double off_estimate; /* calls in past phases without probes, beyond those counted */
+	bool lower_bound;
+	struct clusters *clusters;
+};
+
+struct governor {
+	const struct plan *plan;
+	struct object *obj;
+	struct links *links;
+	double budget;
+	struct governed *fns;
+	rt_u8 *modes;  /* scratch: enum links_mode */
+	rt_u32 *order; /* scratch */
+	uint64_t start_ns, last_ns;
+	double lasting; /* cost of the probes that stay, of a CPU, smoothed */
+	unsigned int over;
+	size_t not_exact, unlogged, clustered;
+	rt_u32 cursor[GOVERNOR_OFF + 1]; /* of windows: who is next */
+	VEC(struct governor_step) steps;
+	bool stopped;
+	/* the open window */
+	struct window *window;
+	uint64_t *before_counts; /* per function of the window */
+	struct rt_fn_stats *before;
+	uint64_t next_timing_ns, next_counting_ns;
+	uint64_t seed;
+};
+
+/* ---- ledger.c ---- */
+
+/* Price of an entry; of exits, so many of them single-stepped; of a call's exits before any was
+ * seen. */
+uint64_t ledger__entry_ns(const struct governor *g, rt_u32 fn);
+uint64_t ledger__exits_ns(const struct object *obj, const struct plan *plan, rt_u64 exits,
+			  rt_u64 stepped);
+double ledger__planned_exit_ns(const struct governor *g, rt_u32 fn);
+/* At the function's rate, of one CPU: its entries, timing each call, and what it costs as it is. */
+double ledger__entries_cost(const struct governor *g, rt_u32 fn);
+double ledger__full_cost(const struct governor *g, rt_u32 fn);
+double ledger__lasting_cost(const struct governor *g, rt_u32 fn);
+/* Calls counted so far. */
+uint64_t ledger__calls(const struct governor *g, rt_u32 fn);
+/* The phase that ends now goes into the sums. */
+void ledger__end_phase(struct governor *g, rt_u32 fn, uint64_t now_ns);
+
+/* ---- sampler.c ---- */
+
+/* Ends the window that is over, opens the next one when it is due. */
+void sampler__tick(struct governor *g, uint64_t now_ns);
+void sampler__end(struct governor *g, const struct window_result *res, uint64_t now_ns);
+/* Waits for a window that is open; nothing comes of it. */
+void sampler__forget(struct governor *g);
+
+/* ---- governor.c ---- */
+
+/* Notes it and ends the phase; the links follow later. */
+void governor__step_to(struct governor *g, rt_u32 fn, enum governor_mode to, uint64_t now_ns);
+
+#endif

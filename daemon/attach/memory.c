@@ -1,0 +1,428 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * An allocator's functions that return a block have a return probe: libc's allocators and their
+ * kind are C, do not unwind and do not switch stacks, and a `ret` would be single-stepped. Where a
+ * kernel lets seccomp filters kill the target for the system call behind a return probe, there is
+ * none.
+ */
+#include "attach/memory.h"
+
+#include <bpf/bpf.h>
+#include <bpf/btf.h>
+#include <bpf/libbpf.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "attach/hands.h"
+#include "base/fail.h"
+#include "functions.skel.h"
+#include "memory.skel.h"
+
+#define BLOCKS_PER_READ 4096u
+
+struct memory {
+	struct memory_bpf *skel;
+	const struct object *functions;
+	const struct plan *plan;
+	const struct target *target;
+	const char *const *paths;
+	char *why;
+	bool traced, shed, growth;
+	rt_u32 shards, owner_cnt;
+	struct bpf_link *faults_link, *exec_link;
+	struct hands_pile links;
+	size_t probe_cnt;
+	/* mapped maps */
+	struct rt_mem_sums *sums, *owners;
+	struct rt_mem_events *events;
+	rt_u64 *faults;
+};
+
+/* ---- what can be traced ---- */
+
+static bool wanted(const struct memory *m, const struct plan_mem_site *s)
+{
+	return m->plan->allocators[s->allocator].chosen;
+}
+
+static int find_why(struct memory *m, const struct memory_opts *opts)
+{
+	bool returns = false;
+
+	if (m->plan->memory_why) {
+		m->why = strdup(m->plan->memory_why);
+		return m->why ? 0 : -ENOMEM;
+	}
+	if (opts->no_kernel && m->plan->memory) {
+		m->why = strdup("it takes uprobe_multi links by process and task storage "
+				"(Linux 6.6)");
+		return m->why ? 0 : -ENOMEM;
+	}
+	for (size_t i = 0; i < m->plan->mem_site_cnt; i++)
+		returns |= wanted(m, &m->plan->mem_sites[i]) && m->plan->mem_sites[i].returns;
+	if (!returns || !opts->no_returns)
+		return 0;
+	m->why = strdup("the target is under a seccomp filter, and on this kernel a return probe "
+			"would kill it");
+	return m->why ? 0 : -ENOMEM;
+}
+
+/* ---- loading ---- */
+
+static size_t map_bytes(const struct bpf_map *map)
+{
+	size_t page = (size_t)sysconf(_SC_PAGESIZE);
+	size_t len = (size_t)bpf_map__max_entries(map) * bpf_map__value_size(map);
+
+	return (len + page - 1) / page * page;
+}
+
+static int map_memory(const struct bpf_map *map, void *out)
+{
+	void *p = mmap(NULL, map_bytes(map), PROT_READ, MAP_SHARED, bpf_map__fd(map), 0);
+
+	if (p == MAP_FAILED)
+		return -errno;
+	*(void **)out = p;
+	return 0;
+}
+
+static void unmap_memory(const struct bpf_map *map, const void *p)
+{
+	if (p)
+		munmap((void *)p, map_bytes(map));
+}
+
+static bool has_tracepoint(const char *name)
+{
+	struct btf *btf = btf__load_vmlinux_btf();
+	char type[64];
+	bool has;
+
+	snprintf(type, sizeof(type), "btf_trace_%s", name);
+	has = btf && btf__find_by_name_kind(btf, type, BTF_KIND_TYPEDEF) > 0;
+	btf__free(btf);
+	return has;
+}
+
+static bool has_table(const struct memory *m)
+{
+	if (m->plan->memory == PLAN_MEMORY_STACKS)
+		return true;
+	for (size_t i = 0; i < m->plan->allocator_cnt; i++)
+		if (m->plan->allocators[i].chosen && !m->plan->allocators[i].chunk &&
+		    !m->plan->allocators[i].rust)
+			return true;
+	return false;
+}
+
+static int load(struct memory *m, const struct memory_opts *opts)
+{
+	struct memory_bpf *skel = memory_bpf__open();
+	rt_u32 families = (rt_u32)m->plan->allocator_cnt + 1;
+	int err;
+
+	if (!skel)
+		return -errno;
+	m->skel = skel;
+	skel->rodata->shard_mask = m->shards - 1;
+	skel->rodata->stacks_mode = m->plan->memory == PLAN_MEMORY_STACKS;
+	skel->bss->target_tgid = opts->tgid;
+	bpf_program__set_autoload(skel->progs.mem_enter, m->traced);
+	bpf_program__set_autoload(skel->progs.mem_return, m->traced);
+	bpf_program__set_autoload(skel->progs.mem_entry, m->traced);
+	bpf_program__set_autoload(skel->progs.page_fault, m->growth);
+	if (m->traced || m->growth)
+		err = bpf_map__reuse_fd(skel->maps.stacks,
+					bpf_map__fd(m->functions->skel->maps.stacks));
+	else
+		err = bpf_map__set_autocreate(skel->maps.stacks, false);
+	err = err ?: bpf_map__set_autocreate(skel->maps.calls, m->traced);
+	err = err
+		      ?: bpf_map__set_max_entries(skel->maps.sums,
+						  families * RT_MEM_CLASSES * m->shards);
+	err = err ?: bpf_map__set_max_entries(skel->maps.events, families * m->shards);
+	err = err ?: bpf_map__set_max_entries(skel->maps.owners, m->owner_cnt * m->shards);
+	err = err ?: bpf_map__set_max_entries(skel->maps.faults, m->owner_cnt * m->shards);
+	err = err
+		      ?: bpf_map__set_max_entries(skel->maps.blocks,
+						  has_table(m) ? opts->max_blocks : 1);
+	err = err ?: memory_bpf__load(skel);
+	err = err ?: map_memory(skel->maps.sums, &m->sums);
+	err = err ?: map_memory(skel->maps.events, &m->events);
+	err = err ?: map_memory(skel->maps.owners, &m->owners);
+	return err ?: map_memory(skel->maps.faults, &m->faults);
+}
+
+/* ---- links ---- */
+
+struct batch {
+	unsigned long *offsets;
+	unsigned long long *cookies;
+	size_t cnt;
+};
+
+static bool is_alone(const struct memory *m, const struct plan_mem_site *s)
+{
+	return m->plan->allocators[s->allocator].chunk &&
+	       (s->op == RT_MEM_ALLOC || s->op == RT_MEM_CALLOC);
+}
+
+enum part { PART_ENTER, PART_RETURN, PART_ENTRY, PART_CNT };
+
+static bool in_part(const struct memory *m, const struct plan_mem_site *s, enum part part)
+{
+	switch (part) {
+	case PART_ENTER:
+		return s->returns && !is_alone(m, s);
+	case PART_RETURN:
+		return s->returns;
+	default:
+		return !s->returns;
+	}
+}
+
+static void gather(const struct memory *m, rt_u32 object, enum part part, struct batch *b)
+{
+	b->cnt = 0;
+	for (size_t i = 0; i < m->plan->mem_site_cnt; i++) {
+		const struct plan_mem_site *s = &m->plan->mem_sites[i];
+		const struct plan_allocator *a = &m->plan->allocators[s->allocator];
+		rt_u32 flags = (a->chunk ? RT_MEM_CHUNK : 0) | (is_alone(m, s) ? RT_MEM_ALONE : 0);
+
+		if (!wanted(m, s) || a->object != object || !in_part(m, s, part))
+			continue;
+		b->offsets[b->cnt] = s->offset;
+		b->cookies[b->cnt++] = RT_MEM_COOKIE(s->op, s->allocator, flags);
+	}
+}
+
+static int attach_part(struct memory *m, rt_u32 object, enum part part, struct batch *b)
+{
+	const struct bpf_program *progs[] = { [PART_ENTER] = m->skel->progs.mem_enter,
+					      [PART_RETURN] = m->skel->progs.mem_return,
+					      [PART_ENTRY] = m->skel->progs.mem_entry };
+	struct hands_request req = { .prog_fd = bpf_program__fd(progs[part]),
+				     .path = m->paths[object],
+				     .pid = m->target->leader_gone ? 0 : m->target->pid,
+				     .offsets = b->offsets,
+				     .cookies = b->cookies,
+				     .retprobe = part == PART_RETURN };
+	int fd;
+
+	gather(m, object, part, b);
+	if (!b->cnt)
+		return 0;
+	req.cnt = b->cnt;
+	fd = hands__attach(&req);
+	hands__put(&m->links, fd);
+	m->probe_cnt += b->cnt;
+	return fd < 0 ? fd : 0;
+}
+
+static int attach_allocators(struct memory *m)
+{
+	struct batch b = { .offsets = calloc(m->plan->mem_site_cnt + 1, sizeof(*b.offsets)),
+			   .cookies = calloc(m->plan->mem_site_cnt + 1, sizeof(*b.cookies)) };
+	int err = b.offsets && b.cookies ? 0 : -ENOMEM;
+
+	for (rt_u32 object = 0; object < m->plan->object_cnt; object++)
+		for (int part = 0; part < PART_CNT && !err; part++)
+			err = attach_part(m, object, (enum part)part, &b);
+	free(b.offsets);
+	free(b.cookies);
+	return err;
+}
+
+static int attach_tracepoint(const struct bpf_program *prog, struct bpf_link **out)
+{
+	*out = bpf_program__attach(prog);
+	return *out ? 0 : -errno;
+}
+
+static int attach(struct memory *m)
+{
+	int err = attach_tracepoint(m->skel->progs.mem_exec, &m->exec_link);
+
+	if (!err && m->growth)
+		err = attach_tracepoint(m->skel->progs.page_fault, &m->faults_link);
+	return err ?: m->traced ? attach_allocators(m) : 0;
+}
+
+int memory__new(const struct object *functions, const struct plan *plan,
+		const struct target *target, const struct memory_opts *opts, struct memory **out,
+		char **reason)
+{
+	struct memory *m = calloc(1, sizeof(*m));
+	int err;
+
+	if (!m)
+		return -ENOMEM;
+	m->functions = functions;
+	m->plan = plan;
+	m->target = target;
+	m->paths = opts->paths;
+	m->shards = functions->shards;
+	m->owner_cnt = functions->path_cnt + RT_PATH_FIRST;
+	err = find_why(m, opts);
+	m->traced = plan->memory && !m->why;
+	m->growth = opts->growth && !opts->no_kernel && has_tracepoint("page_fault_user");
+	if (!err && (err = load(m, opts)))
+		fail(reason, err, "cannot load the memory programs: %s", strerror(-err));
+	if (!err && (err = attach(m)))
+		fail(reason, err, "cannot attach to the allocator: %s", strerror(-err));
+	if (err) {
+		memory__free(m, NULL);
+		return err;
+	}
+	*out = m;
+	return 0;
+}
+
+void memory__start(struct memory *m)
+{
+	m->skel->bss->gate = 1;
+}
+
+void memory__stop(struct memory *m)
+{
+	m->skel->bss->gate = 0;
+}
+
+void memory__shed(struct memory *m)
+{
+	hands__close(&m->links);
+	m->shed = true;
+}
+
+void memory__free(struct memory *m, struct hands_pile *to)
+{
+	if (!m)
+		return;
+	if (to)
+		hands__move(to, &m->links);
+	else
+		hands__close(&m->links);
+	bpf_link__destroy(m->faults_link);
+	bpf_link__destroy(m->exec_link);
+	if (m->skel) {
+		unmap_memory(m->skel->maps.sums, m->sums);
+		unmap_memory(m->skel->maps.events, m->events);
+		unmap_memory(m->skel->maps.owners, m->owners);
+		unmap_memory(m->skel->maps.faults, m->faults);
+		memory_bpf__destroy(m->skel);
+	}
+	free(m->why);
+	free(m);
+}
+
+const char *memory__why(const struct memory *m)
+{
+	return m->why;
+}
+
+bool memory__is_shed(const struct memory *m)
+{
+	return m->shed;
+}
+
+size_t memory__probe_cnt(const struct memory *m)
+{
+	return m->probe_cnt;
+}
+
+/* ---- reading ---- */
+
+static void add_sums(struct rt_mem_sums *to, const volatile struct rt_mem_sums *s)
+{
+	/* what was freed first: an event between is a live block, never one freed too many */
+	to->freed_cnt += s->freed_cnt;
+	to->freed_bytes += s->freed_bytes;
+	to->alloc_cnt += s->alloc_cnt;
+	to->alloc_bytes += s->alloc_bytes;
+}
+
+void memory__sums(const struct memory *m, rt_u32 allocator, struct rt_mem_sums *classes)
+{
+	memset(classes, 0, RT_MEM_CLASSES * sizeof(*classes));
+	for (rt_u32 c = 0; c < RT_MEM_CLASSES; c++)
+		for (rt_u32 i = 0; i < m->shards; i++)
+			add_sums(&classes[c],
+				 &m->sums[(allocator * RT_MEM_CLASSES + c) * m->shards + i]);
+}
+
+void memory__events(const struct memory *m, rt_u32 allocator, struct rt_mem_events *out)
+{
+	memset(out, 0, sizeof(*out));
+	for (rt_u32 i = 0; i < m->shards; i++) {
+		const volatile struct rt_mem_events *e = &m->events[allocator * m->shards + i];
+
+		out->entries += e->entries;
+		out->returns += e->returns;
+		out->failed += e->failed;
+		out->unknown_frees += e->unknown_frees;
+		out->unknown_bytes += e->unknown_bytes;
+		out->unowned_cnt += e->unowned_cnt;
+		out->unowned_bytes += e->unowned_bytes;
+	}
+}
+
+void memory__owner(const struct memory *m, rt_u32 path, struct rt_mem_sums *out, rt_u64 *faults)
+{
+	memset(out, 0, sizeof(*out));
+	*faults = 0;
+	for (rt_u32 i = 0; i < m->shards; i++) {
+		add_sums(out, &m->owners[path * m->shards + i]);
+		*faults += *(const volatile rt_u64 *)&m->faults[path * m->shards + i];
+	}
+}
+
+rt_u64 memory__lost(const struct memory *m, enum rt_mem_lost what)
+{
+	return *(volatile rt_u64 *)&m->skel->bss->lost[what];
+}
+
+rt_u64 memory__cost_ns(const struct memory *m, rt_u64 *hits)
+{
+	volatile struct rt_prices *p = &m->functions->skel->bss->prices;
+	rt_u64 cost = 0;
+
+	*hits = 0;
+	for (rt_u32 a = 0; a < m->plan->allocator_cnt; a++) {
+		struct rt_mem_events e;
+
+		memory__events(m, a, &e);
+		*hits += e.entries + e.returns;
+		cost += e.entries * p->entry_ns[RT_INSN_EMULATED] + e.returns * p->uret_ns;
+	}
+	return cost;
+}
+
+int memory__blocks(const struct memory *m,
+		   void (*each)(void *arg, const struct rt_mem_block *block), void *arg)
+{
+	struct rt_mem_block *values = malloc(BLOCKS_PER_READ * sizeof(*values));
+	rt_u64 *keys = malloc(BLOCKS_PER_READ * sizeof(*keys));
+	__u32 position = 0, cnt;
+	int err = keys && values ? 0 : -ENOMEM;
+	bool more = false;
+
+	while (!err) {
+		cnt = BLOCKS_PER_READ;
+		err = bpf_map_lookup_batch(bpf_map__fd(m->skel->maps.blocks),
+					   more ? &position : NULL, &position, keys, values, &cnt,
+					   NULL);
+		if (err && err != -ENOENT)
+			break;
+		for (__u32 i = 0; i < cnt; i++)
+			each(arg, &values[i]);
+		more = true;
+	}
+	free(keys);
+	free(values);
+	return err == -ENOENT ? 0 : err;
+}

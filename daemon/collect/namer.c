@@ -1,0 +1,334 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "collect/namer.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/arena.h"
+#include "base/log.h"
+#include "base/vec.h"
+#include "plan/names.h"
+#include "roletrace/unwind.h"
+#include "syscalls.h" /* made of the kernel's header: number -> name */
+
+struct namer {
+	const struct plan *plan;
+	const struct target *target;
+	const struct code *code;
+	const char *debug_file;
+	char root[64];
+	struct arena *arena;
+	VEC(struct named) known; /* by frame */
+	const char *main_crate;	 /* NULL: not known yet */
+	struct row_symbol *rows; /* of the executable's planned functions, by symbol */
+	size_t row_cnt;
+};
+
+struct row_symbol {
+	const char *symbol;
+	uint32_t fn;
+};
+
+static int by_symbol(const void *a, const void *b)
+{
+	return strcmp(((const struct row_symbol *)a)->symbol,
+		      ((const struct row_symbol *)b)->symbol);
+}
+
+static int index_rows(struct namer *n)
+{
+	size_t cnt = 0;
+
+	for (size_t i = 0; i < n->plan->fn_cnt; i++)
+		cnt += 1 + n->plan->fns[i].alias_cnt;
+	n->rows = calloc(cnt + 1, sizeof(*n->rows));
+	if (!n->rows)
+		return -ENOMEM;
+	for (size_t i = 0; i < n->plan->fn_cnt; i++) {
+		const struct plan_fn *fn = &n->plan->fns[i];
+
+		if (fn->object)
+			continue; /* a library's: symbols of several files may be the same */
+		n->rows[n->row_cnt++] = (struct row_symbol){ fn->symbol, (uint32_t)i };
+		for (size_t a = 0; a < fn->alias_cnt; a++)
+			n->rows[n->row_cnt++] = (struct row_symbol){ fn->aliases[a], (uint32_t)i };
+	}
+	qsort(n->rows, n->row_cnt, sizeof(*n->rows), by_symbol);
+	return 0;
+}
+
+/* The row of the executable's function of that symbol, or NAMED_NO_ROW. */
+static uint32_t row_of(const struct namer *n, const char *symbol)
+{
+	struct row_symbol key = { .symbol = symbol }, *found;
+
+	if (!symbol || !n->row_cnt)
+		return NAMED_NO_ROW;
+	found = bsearch(&key, n->rows, n->row_cnt, sizeof(key), by_symbol);
+	return found ? found->fn : NAMED_NO_ROW;
+}
+
+struct namer *namer__new(const struct plan *plan, const struct target *target,
+			 const struct code *code, const char *debug_file)
+{
+	struct namer *n = calloc(1, sizeof(*n));
+
+	if (!n)
+		return NULL;
+	n->plan = plan;
+	n->target = target;
+	n->code = code;
+	n->debug_file = debug_file;
+	snprintf(n->root, sizeof(n->root), "/proc/%d/task/%d/root", target->pid, target->proc_tid);
+	n->arena = arena__new();
+	if (!n->arena || index_rows(n)) {
+		namer__free(n);
+		errno = ENOMEM;
+		return NULL;
+	}
+	return n;
+}
+
+void namer__free(struct namer *n)
+{
+	if (!n)
+		return;
+	arena__free(n->arena);
+	free(n->rows);
+	vec__free(&n->known);
+	free(n);
+}
+
+static int by_frame(const void *a, const void *b)
+{
+	const struct named *x = a, *y = b;
+
+	return x->frame < y->frame ? -1 : x->frame > y->frame;
+}
+
+static int by_value(const void *a, const void *b)
+{
+	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+static const struct named *find(const struct named *known, size_t cnt, uint64_t frame)
+{
+	struct named key = { .frame = frame };
+
+	return cnt ? bsearch(&key, known, cnt, sizeof(key), by_frame) : NULL;
+}
+
+const struct named *namer__get(const struct namer *n, uint64_t frame)
+{
+	return find(n->known.data, n->known.cnt, frame);
+}
+
+/* ---- what a frame is ---- */
+
+static const struct code_file *file_of(const struct namer *n, uint32_t object)
+{
+	return object && object <= n->code->file_cnt ? &n->code->files[object - 1] : NULL;
+}
+
+static bool is_exe(const struct namer *n, const struct code_file *f)
+{
+	return (f->ino == n->target->exe_ino && f->dev == n->target->exe_dev) ||
+	       !strcmp(f->path, n->target->exe);
+}
+
+static const char *base_name(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash ? slash + 1 : path;
+}
+
+static bool is_std(const char *crate)
+{
+	static const char *const std[] = { "std",
+					   "core",
+					   "alloc",
+					   "__rustc",
+					   "compiler_builtins",
+					   "proc_macro",
+					   "test",
+					   "rustc_std_workspace_core" };
+
+	for (size_t i = 0; i < sizeof(std) / sizeof(std[0]); i++)
+		if (!strcmp(crate, std[i]))
+			return true;
+	return false;
+}
+
+/* The crates that are traced, and that of the program's main. */
+static bool is_own_crate(const struct namer *n, const char *crate)
+{
+	for (size_t i = 0; i < n->plan->fn_cnt; i++)
+		if (!strcmp(n->plan->fns[i].crate, crate))
+			return true;
+	return n->main_crate && !strcmp(n->main_crate, crate);
+}
+
+static enum frame_kind kind_of(const struct namer *n, const struct code_file *f,
+			       const struct name *name)
+{
+	if (name->rust && is_std(name->crate))
+		return FRAME_STD;
+	if (name->rust)
+		return is_own_crate(n, name->crate) ? FRAME_OWN : FRAME_DEP;
+	if (!is_exe(n, f))
+		return FRAME_LIB;
+	return name->name ? FRAME_OWN : FRAME_UNKNOWN;
+}
+
+static char *say_place(struct namer *n, const char *module, uint64_t at)
+{
+	char text[320];
+
+	snprintf(text, sizeof(text), "[%.256s+0x%llx]", module, (unsigned long long)at);
+	return arena__strdup(n->arena, text);
+}
+
+static int describe_inlined(struct namer *n, const struct code_file *f, const struct name *name,
+			    struct named *out)
+{
+	struct snapshot_frame *frames;
+
+	if (!name->inlined_cnt)
+		return 0;
+	out->inlined = frames = arena__alloc(n->arena, name->inlined_cnt * sizeof(*frames));
+	if (!frames)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < name->inlined_cnt; i++)
+		frames[i] = (struct snapshot_frame){ .name = name->inlined[i].name,
+						     .module = out->f.module,
+						     .kind = kind_of(n, f, &name->inlined[i]),
+						     .inlined = true };
+	out->inlined_cnt = name->inlined_cnt;
+	return 0;
+}
+
+static int describe(struct namer *n, const struct name *name, struct named *out)
+{
+	const struct code_file *f = file_of(n, RT_FRAME_OBJECT(out->frame));
+	uint64_t vaddr = RT_FRAME_VADDR(out->frame);
+	char *module;
+
+	out->crate = "";
+	if (!f) {
+		/* a JIT's, or of a library that has not been looked at yet */
+		out->f.name = "[unknown code]";
+		return out->f.name ? 0 : -ENOMEM;
+	}
+	out->f.module = module = arena__strdup(n->arena, base_name(f->path));
+	out->f.kind = kind_of(n, f, name);
+	out->symbol = name->symbol;
+	out->crate = name->crate ? name->crate : "";
+	out->f.name = name->name ? name->name
+				 : say_place(n, base_name(f->path),
+					     name->start ? name->start : vaddr & ~0xfffull);
+	if (is_exe(n, f))
+		out->row = row_of(n, name->symbol);
+	if (out->row != NAMED_NO_ROW) {
+		const struct plan_fn *fn = &n->plan->fns[out->row];
+
+		out->f.name = fn->name;
+		out->f.file = fn->file;
+		out->f.line = fn->line;
+		out->f.kind = FRAME_OWN;
+	}
+	if (!module || !out->f.name)
+		return -ENOMEM;
+	return describe_inlined(n, f, name, out);
+}
+
+static int describe_kernel(struct namer *n, struct named *out)
+{
+	static const char *const names[] = SYSCALL_NAMES;
+	uint64_t call = RT_FRAME_VADDR(out->frame);
+	char text[64] = "[kernel]";
+
+	if (call == RT_KERNEL_BREAKPOINT)
+		snprintf(text, sizeof(text), "[kernel: breakpoint]");
+	else if (call && call <= sizeof(names) / sizeof(names[0]) && names[call - 1])
+		snprintf(text, sizeof(text), "[kernel: %s]", names[call - 1]);
+	out->crate = "";
+	out->f = (struct snapshot_frame){ .name = arena__strdup(n->arena, text),
+					  .module = "[kernel]",
+					  .kind = FRAME_KERNEL };
+	return out->f.name ? 0 : -ENOMEM;
+}
+
+/* ---- learning ---- */
+
+/* Frames of one object. What cannot be read leaves them without names, and is said. */
+static int learn_object(struct namer *n, const uint64_t *frames, size_t cnt)
+{
+	const struct code_file *f = file_of(n, RT_FRAME_OBJECT(frames[0]));
+	struct name *names = calloc(cnt, sizeof(*names));
+	uint64_t *vaddrs = calloc(cnt, sizeof(*vaddrs));
+	const char *main_crate = "";
+	char *reason = NULL;
+	int err = names && vaddrs ? 0 : -ENOMEM;
+
+	for (size_t i = 0; i < cnt && !err; i++)
+		vaddrs[i] = RT_FRAME_VADDR(frames[i]);
+	if (!err && f) {
+		struct names_request req = {
+			.fd = f->fd,
+			.path = f->path,
+			.root = n->root,
+			.debug_file = is_exe(n, f) ? n->debug_file : NULL,
+			.vaddrs = vaddrs,
+			.cnt = cnt,
+			.inlined = is_exe(n, f),
+		};
+
+		if (names__find_isolated(&req, n->arena, names, &main_crate, &reason))
+			log_warn("collect: no names of '%s': %s", f->path, reason ? reason : "?");
+		if (is_exe(n, f))
+			n->main_crate = main_crate;
+	}
+	for (size_t i = 0; i < cnt && !err; i++) {
+		struct named *slot = vec__push(&n->known);
+
+		err = slot ? 0 : -ENOMEM;
+		if (err)
+			break;
+		slot->frame = frames[i];
+		slot->row = NAMED_NO_ROW;
+		err = RT_FRAME_OBJECT(frames[i]) == RT_OBJECT_KERNEL ? describe_kernel(n, slot)
+								     : describe(n, &names[i], slot);
+		if (err)
+			n->known.cnt--;
+	}
+	free(reason);
+	free(names);
+	free(vaddrs);
+	return err;
+}
+
+int namer__learn(struct namer *n, uint64_t *frames, size_t cnt)
+{
+	size_t unknown = 0, end, known = n->known.cnt;
+	int err = 0;
+
+	qsort(frames, cnt, sizeof(*frames), by_value);
+	for (size_t i = 0; i < cnt; i++)
+		if ((!unknown || frames[unknown - 1] != frames[i]) &&
+		    !find(n->known.data, known, frames[i]))
+			frames[unknown++] = frames[i];
+	for (size_t i = 0; i < unknown && !err; i = end) {
+		for (end = i + 1; end < unknown; end++)
+			if (RT_FRAME_OBJECT(frames[end]) != RT_FRAME_OBJECT(frames[i]))
+				break;
+		err = learn_object(n, frames + i, end - i);
+	}
+	if (n->known.cnt)
+		qsort(n->known.data, n->known.cnt, sizeof(*n->known.data), by_frame);
+	return err;
+}

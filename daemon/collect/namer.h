@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Frames of the BPF unwinder to names, and remembers them. A name is looked for once, in processes
+ * without rights (plan/names.h), for all new frames of a file together.
+ */
+#ifndef COLLECT_NAMER_H
+#define COLLECT_NAMER_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "plan/plan.h"
+#include "snapshot/profile.h"
+#include "target/code.h"
+#include "target/process.h"
+
+struct namer;
+
+struct named {
+	uint64_t frame; /* RT_FRAME_PC */
+	struct snapshot_frame f;
+	const char *symbol, *crate; /* symbol NULL: no name was found, f.name says where it is */
+	const struct snapshot_frame *inlined; /* what is inlined there, the outermost first */
+	uint32_t inlined_cnt;
+	uint32_t row; /* in the plan's functions, or NAMED_NO_ROW */
+};
+#define NAMED_NO_ROW UINT32_MAX
+
+/* All borrowed. debug_file: the user's for the executable, or NULL. NULL with errno. */
+struct namer *namer__new(const struct plan *plan, const struct target *target,
+			 const struct code *code, const char *debug_file);
+void namer__free(struct namer *n);
+
+/* Looks for the names of those that are not known yet. frames is sorted by it. 0 or -ENOMEM. */
+int namer__learn(struct namer *n, uint64_t *frames, size_t cnt);
+/* NULL: it was never learned. Holds until the next learning. */
+const struct named *namer__get(const struct namer *n, uint64_t frame);
+
+#endif

@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* A bounded number of series: the process, its allocators (eight at most), the leaks as a sum. */
+#include "export/prom_memory.h"
+
+#include <inttypes.h>
+#include <stddef.h>
+
+#include "base/strbuf.h"
+#include "snapshot/snapshot.h"
+
+static void head(struct strbuf *out, const char *metric, const char *type, const char *help)
+{
+	strbuf__addf(out, "# HELP %s %s\n# TYPE %s %s\n", metric, help, metric, type);
+}
+
+static void add(struct strbuf *out, const char *origin, const char *metric, const char *type,
+		uint64_t v, const char *help)
+{
+	head(out, metric, type, help);
+	strbuf__addf(out, "%s{%s} %" PRIu64 "\n", metric, origin, v);
+}
+
+static void process(const struct snapshot_memory *m, const char *origin, struct strbuf *out)
+{
+	add(out, origin, "roletrace_memory_resident_bytes", "gauge", m->rss_bytes,
+	    "Resident set size of the process.");
+	add(out, origin, "roletrace_memory_anonymous_bytes", "gauge", m->anon_bytes,
+	    "Of that, anonymous: heap, stacks.");
+	add(out, origin, "roletrace_memory_swapped_bytes", "gauge", m->swap_bytes, "Swapped out.");
+	add(out, origin, "roletrace_memory_mapped_bytes", "gauge", m->mapped_bytes,
+	    "Address space of the process.");
+	add(out, origin, "roletrace_memory_page_faults_total", "counter", m->page_faults,
+	    "Page faults in user space since the attach.");
+}
+
+/* ---- by allocator ---- */
+
+static const struct figure {
+	const char *metric, *type, *help;
+	size_t at; /* a uint64_t in struct snapshot_allocator */
+} figures[] = {
+#define AT(member) offsetof(struct snapshot_allocator, member)
+	{ "roletrace_memory_allocated_bytes_total", "counter", "Bytes handed out.",
+	  AT(sums.alloc_bytes) },
+	{ "roletrace_memory_allocations_total", "counter", "Blocks handed out.",
+	  AT(sums.alloc_count) },
+	{ "roletrace_memory_freed_bytes_total", "counter", "Bytes taken back.",
+	  AT(sums.freed_bytes) },
+	{ "roletrace_memory_frees_total", "counter", "Blocks taken back.", AT(sums.freed_count) },
+	{ "roletrace_memory_failed_total", "counter", "Calls that returned no block.", AT(failed) },
+	{ "roletrace_memory_unknown_frees_total", "counter",
+	  "Blocks taken back that were not seen to be handed out.", AT(unknown_frees) },
+	{ "roletrace_memory_unowned_total", "counter",
+	  "Blocks that found no place in the table of live ones.", AT(unowned_count) },
+#undef AT
+};
+
+static void labels(const struct snapshot_allocator *a, const char *origin, struct strbuf *out)
+{
+	strbuf__addf(out, "{%s,allocator=\"%s\",size_basis=\"%s\",in_totals=\"%s\"} ", origin,
+		     a->source, a->basis, a->totals ? "yes" : "no");
+}
+
+static void allocators(const struct snapshot_memory *m, const char *origin, struct strbuf *out)
+{
+	head(out, "roletrace_memory_live_bytes", "gauge",
+	     "Handed out and not taken back since the attach; negative when older blocks were "
+	     "freed.");
+	for (size_t i = 0; i < m->allocator_cnt; i++) {
+		if (!m->allocators[i].traced)
+			continue;
+		strbuf__adds(out, "roletrace_memory_live_bytes");
+		labels(&m->allocators[i], origin, out);
+		strbuf__addf(out, "%" PRId64 "\n", sums__live_bytes(&m->allocators[i].sums));
+	}
+	for (size_t f = 0; f < sizeof(figures) / sizeof(figures[0]); f++) {
+		head(out, figures[f].metric, figures[f].type, figures[f].help);
+		for (size_t i = 0; i < m->allocator_cnt; i++) {
+			const struct snapshot_allocator *a = &m->allocators[i];
+
+			if (!a->traced)
+				continue;
+			strbuf__adds(out, figures[f].metric);
+			labels(a, origin, out);
+			strbuf__addf(out, "%" PRIu64 "\n",
+				     *(const uint64_t *)((const char *)a + figures[f].at));
+		}
+	}
+}
+
+static void suspects(const struct snapshot *s, const char *origin, struct strbuf *out)
+{
+	uint64_t n = 0, bytes = 0;
+
+	for (size_t i = 0; i < s->alloc_stack_cnt; i++) {
+		if (s->alloc_stacks[i].verdict != VERDICT_GROWING)
+			continue;
+		n++;
+		bytes += s->alloc_stacks[i].old_bytes;
+	}
+	add(out, origin, "roletrace_memory_suspects", "gauge", n,
+	    "Call paths whose blocks of every age are left over: perhaps leaks.");
+	add(out, origin, "roletrace_memory_suspect_bytes", "gauge", bytes,
+	    "What they hold that is older than --leak-after.");
+}
+
+void prom_memory__add(const struct snapshot *s, const char *origin, struct strbuf *out)
+{
+	const struct snapshot_memory *m = s->memory;
+
+	if (!m)
+		return;
+	process(m, origin, out);
+	if (!m->source)
+		return;
+	add(out, origin, "roletrace_memory_reliable", "gauge", m->reliable,
+	    "1: every allocation since the attach was seen.");
+	allocators(m, origin, out);
+	if (m->mode == MEMORY_STACKS)
+		suspects(s, origin, out);
+}

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What the snapshot says of memory: the process as the kernel sees it, and with --memory live or
+ * stacks what its allocators handed out and took back since the attach. Sizes in bytes.
+ */
+#ifndef SNAPSHOT_MEMORY_H
+#define SNAPSHOT_MEMORY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Handed out and taken back. Blocks from before the attach may be among the freed. */
+struct snapshot_sums {
+	uint64_t alloc_bytes, alloc_count;
+	uint64_t freed_bytes, freed_count;
+};
+static inline int64_t sums__live_bytes(const struct snapshot_sums *s)
+{
+	return (int64_t)(s->alloc_bytes - s->freed_bytes);
+}
+static inline int64_t sums__live_count(const struct snapshot_sums *s)
+{
+	return (int64_t)(s->alloc_count - s->freed_count);
+}
+
+/* Class 0 are blocks of 0 bytes, class n those of 2^(n-1) to 2^n - 1. */
+#define SNAPSHOT_SIZE_CLASSES 48
+
+struct snapshot_allocator {
+	const char *source;  /* "rust", "glibc", ... */
+	const char *object;  /* the file it is in */
+	const char *basis;   /* what a byte is: "requested", "usable" */
+	const char *why;     /* not traced: why; else NULL */
+	bool traced, totals; /* totals: its figures are part of those of the whole */
+	struct snapshot_sums sums;
+	uint64_t failed;	/* calls that returned no block; not seen with rust */
+	uint64_t unknown_frees; /* of blocks that were not seen to be allocated */
+	uint64_t unowned_bytes, unowned_count; /* allocated when the table was full */
+	struct snapshot_sums *classes; /* [SNAPSHOT_SIZE_CLASSES], owned; NULL: not traced */
+};
+
+enum memory_mode { MEMORY_GROWTH, MEMORY_LIVE, MEMORY_STACKS };
+#define MEMORY_MODE_CNT (MEMORY_STACKS + 1)
+extern const char *const memory_mode_names[MEMORY_MODE_CNT];
+
+enum memory_verdict {
+	VERDICT_NONE,	 /* too short a look, or nothing old enough */
+	VERDICT_STEADY,	 /* what is allocated is freed in time */
+	VERDICT_GROWING, /* blocks of every age are left over: perhaps a leak */
+};
+#define VERDICT_CNT (VERDICT_GROWING + 1)
+extern const char *const memory_verdict_names[VERDICT_CNT]; /* NULL for VERDICT_NONE */
+
+/* Who touches memory first. */
+struct snapshot_faults {
+	const char *const *frames; /* names; the array lies in the snapshot's arena */
+	uint32_t depth;
+	uint64_t page_faults;
+};
+
+#define SNAPSHOT_HISTORY 64u
+
+struct snapshot_memory {
+	enum memory_mode mode;
+	bool reliable;
+	const char *why; /* not reliable, or no totals: why; else NULL */
+	const char
+		*source; /* whose figures the totals are: "rust", "glibc", "several"; NULL: none */
+	const char *basis; /* "requested", "usable", "mixed"; NULL: none */
+	uint64_t since_unix_ns;
+	struct snapshot_sums sums; /* of the allocators with totals; zero without */
+	uint64_t failed, unknown_frees, unowned_bytes, unowned_count;
+	double leak_after_s;
+	/* of the process; 0: not known */
+	uint64_t rss_bytes, rss_start_bytes, anon_bytes, file_bytes, shmem_bytes, swap_bytes;
+	uint64_t data_bytes, mapped_bytes, pss_bytes;
+	uint64_t page_faults;		       /* while it was traced */
+	struct snapshot_allocator *allocators; /* owned */
+	size_t allocator_cnt;
+	struct snapshot_faults *faults; /* owned, most first */
+	size_t faults_cnt;
+	/* now and then, at equal distances */
+	uint64_t history_interval_ns;
+	uint32_t history_cnt;
+	uint64_t rss_history[SNAPSHOT_HISTORY];
+	int64_t live_history[SNAPSHOT_HISTORY];
+};
+
+struct snapshot_memory *snapshot_memory__new(void);
+void snapshot_memory__free(struct snapshot_memory *m);
+
+#endif

@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* "memory" of a document, and "alloc" of a function. Both may be missing. */
+#include <stdlib.h>
+
+#include "snapshot/reader.h"
+#include "snapshot/snapshot.h"
+
+static void read_sums(struct reader *r, json_t *o, struct snapshot_sums *out)
+{
+	out->alloc_bytes = get_uint(r, o, "alloc_bytes");
+	out->alloc_count = get_uint(r, o, "alloc_count");
+	out->freed_bytes = get_uint(r, o, "freed_bytes");
+	out->freed_count = get_uint(r, o, "freed_count");
+}
+
+void read_fn_alloc(struct reader *r, json_t *o, struct snapshot_fn *fn)
+{
+	json_t *alloc;
+
+	if (is_null(o, "alloc"))
+		return;
+	alloc = get_object(r, o, "alloc");
+	fn->has_alloc = true;
+	fn->alloc.alloc_bytes = get_uint(r, alloc, "bytes");
+	fn->alloc.alloc_count = get_uint(r, alloc, "count");
+	fn->alloc.freed_bytes = get_uint(r, alloc, "freed_bytes");
+	fn->alloc.freed_count = get_uint(r, alloc, "freed_count");
+}
+
+/* ---- allocators ---- */
+
+static void read_class(struct reader *r, json_t *o, struct snapshot_allocator *a)
+{
+	uint64_t max = get_uint(r, o, "max_bytes");
+	unsigned int i = 0;
+
+	while (i < SNAPSHOT_SIZE_CLASSES && ((uint64_t)1 << i) - 1 != max)
+		i++;
+	if (i == SNAPSHOT_SIZE_CLASSES)
+		wrong(r, "max_bytes", "is not one less than a power of two");
+	else if (!r->err)
+		read_sums(r, o, &a->classes[i]);
+}
+
+static void read_allocator(struct reader *r, json_t *o, struct snapshot_allocator *a)
+{
+	json_t *list;
+
+	a->source = get_string(r, o, "source");
+	a->object = get_string(r, o, "object");
+	a->basis = get_string(r, o, "size_basis");
+	a->traced = get_bool(r, o, "traced");
+	a->totals = get_bool(r, o, "in_totals");
+	a->why = get_string_or_null(r, o, "reason");
+	if (is_null(o, "classes"))
+		return;
+	read_sums(r, o, &a->sums);
+	a->failed = get_uint(r, o, "failed");
+	a->unknown_frees = get_uint(r, o, "unknown_frees");
+	a->unowned_bytes = get_uint(r, o, "unowned_bytes");
+	a->unowned_count = get_uint(r, o, "unowned_count");
+	a->classes = zeroed(r, SNAPSHOT_SIZE_CLASSES, sizeof(*a->classes));
+	list = get_array(r, o, "classes");
+	for (size_t i = 0; i < json_array_size(list) && !r->err; i++)
+		read_class(r, json_array_get(list, i), a);
+}
+
+static void read_allocators(struct reader *r, json_t *memory, struct snapshot_memory *m)
+{
+	json_t *list = get_array(r, memory, "allocators");
+
+	r->part = "memory.allocators";
+	m->allocators = zeroed(r, json_array_size(list), sizeof(*m->allocators));
+	for (size_t i = 0; i < json_array_size(list) && !r->err; i++)
+		read_allocator(r, get_row(r, list, i), &m->allocators[m->allocator_cnt++]);
+	r->part = "memory";
+	r->row = NO_ROW;
+}
+
+/* ---- the process ---- */
+
+static void read_history(struct reader *r, json_t *memory, struct snapshot_memory *m)
+{
+	json_t *o = get_object(r, memory, "history");
+	json_t *rss = get_array(r, o, "rss_bytes");
+	json_t *live = is_null(o, "live_bytes") ? NULL : get_array(r, o, "live_bytes");
+
+	m->history_interval_ns = get_uint(r, o, "interval_ns");
+	if (json_array_size(rss) > SNAPSHOT_HISTORY ||
+	    (live && json_array_size(live) != json_array_size(rss)))
+		wrong(r, "history", "has too many values, or not as many of each");
+	for (size_t i = 0; i < json_array_size(rss) && !r->err; i++) {
+		m->rss_history[i] = to_uint(r, json_array_get(rss, i), "rss_bytes");
+		m->live_history[i] = json_integer_value(json_array_get(live, i));
+		m->history_cnt++;
+	}
+}
+
+static void read_faults(struct reader *r, json_t *memory, struct snapshot_memory *m)
+{
+	json_t *list = get_array(r, memory, "growth");
+
+	m->page_faults = get_uint(r, memory, "page_faults");
+	r->part = "memory.growth";
+	m->faults = zeroed(r, json_array_size(list), sizeof(*m->faults));
+	for (size_t i = 0; i < json_array_size(list) && !r->err; i++) {
+		struct snapshot_faults *f = &m->faults[m->faults_cnt++];
+		json_t *o = get_row(r, list, i);
+
+		f->frames = read_names(r, o, &f->depth);
+		f->page_faults = get_uint(r, o, "page_faults");
+	}
+	r->part = "memory";
+	r->row = NO_ROW;
+}
+
+static void read_process(struct reader *r, json_t *memory, struct snapshot_memory *m)
+{
+	m->rss_bytes = get_uint(r, memory, "rss_bytes");
+	m->rss_start_bytes = m->rss_bytes -
+			     (uint64_t)get_int(r, memory, "rss_growth_bytes", INT64_MIN, INT64_MAX);
+	m->pss_bytes = get_uint_or_0(r, memory, "pss_bytes");
+	m->anon_bytes = get_uint(r, memory, "anon_bytes");
+	m->file_bytes = get_uint(r, memory, "file_bytes");
+	m->shmem_bytes = get_uint(r, memory, "shmem_bytes");
+	m->swap_bytes = get_uint(r, memory, "swap_bytes");
+	m->data_bytes = get_uint(r, memory, "data_bytes");
+	m->mapped_bytes = get_uint(r, memory, "mapped_bytes");
+}
+
+/* ---- stacks ---- */
+
+static void read_verdict(struct reader *r, json_t *o, struct snapshot_alloc_stack *a)
+{
+	if (!is_null(o, "verdict"))
+		a->verdict = (enum memory_verdict)get_name(r, o, "verdict", memory_verdict_names,
+							   VERDICT_CNT);
+}
+
+static double real_or_0(struct reader *r, json_t *o, const char *key)
+{
+	json_t *v = json_object_get(o, key);
+
+	if (!v)
+		return 0;
+	if (!json_is_number(v))
+		wrong(r, key, "is no number");
+	return json_number_value(v);
+}
+
+static void read_stack(struct reader *r, json_t *o, struct snapshot_alloc_stack *a)
+{
+	a->frames = read_names(r, o, &a->depth);
+	a->live_bytes = get_uint(r, o, "live_bytes");
+	a->live_count = get_uint(r, o, "live_count");
+	a->alloc_bytes = get_uint(r, o, "alloc_bytes");
+	a->alloc_count = get_uint_or_0(r, o, "alloc_count");
+	a->oldest_ns = get_uint_or_0(r, o, "oldest_ns");
+	a->slope = real_or_0(r, o, "slope_bytes_per_s");
+	a->slope_error = real_or_0(r, o, "slope_error");
+	a->old_bytes = get_uint_or_0(r, o, "old_bytes");
+	a->old_count = get_uint_or_0(r, o, "old_count");
+	a->old_slope = real_or_0(r, o, "old_bytes_per_s");
+	a->old_slope_error = real_or_0(r, o, "old_bytes_per_s_error");
+	read_verdict(r, o, a);
+}
+
+static void read_stacks(struct reader *r, json_t *memory)
+{
+	json_t *list;
+
+	if (is_null(memory, "stacks"))
+		return;
+	list = get_array(r, memory, "stacks");
+	r->part = "memory.stacks";
+	r->s->alloc_stacks = zeroed(r, json_array_size(list), sizeof(*r->s->alloc_stacks));
+	for (size_t i = 0; i < json_array_size(list) && !r->err; i++)
+		read_stack(r, get_row(r, list, i), &r->s->alloc_stacks[r->s->alloc_stack_cnt++]);
+}
+
+static void read_whole(struct reader *r, json_t *memory, struct snapshot_memory *m)
+{
+	m->mode = (enum memory_mode)get_name(r, memory, "mode", memory_mode_names, MEMORY_MODE_CNT);
+	m->source = get_string_or_null(r, memory, "source");
+	m->reliable = get_bool(r, memory, "reliable");
+	m->why = get_string_or_null(r, memory, "reason");
+	m->basis = get_string_or_null(r, memory, "size_basis");
+	m->since_unix_ns = get_uint(r, memory, "since_unix_ns");
+	if (m->source) {
+		read_sums(r, memory, &m->sums);
+		m->unknown_frees = get_uint(r, memory, "unknown_frees");
+		m->failed = get_uint(r, memory, "failed");
+		m->unowned_bytes = get_uint(r, memory, "unowned_bytes");
+		m->unowned_count = get_uint(r, memory, "unowned_count");
+	}
+	m->leak_after_s = real_or_0(r, memory, "leak_after_s");
+	read_process(r, memory, m);
+	read_history(r, memory, m);
+	read_faults(r, memory, m);
+	read_allocators(r, memory, m);
+}
+
+void read_memory(struct reader *r, json_t *doc)
+{
+	json_t *memory;
+
+	if (is_null(doc, "memory"))
+		return;
+	memory = enter(r, doc, "memory", get_object);
+	if (!is_null(memory, "mode")) {
+		r->s->memory = snapshot_memory__new() ?: nomem(r);
+		if (r->s->memory)
+			read_whole(r, memory, r->s->memory);
+	}
+	read_stacks(r, memory);
+}

@@ -1,0 +1,310 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "ui/memory.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/strbuf.h"
+#include "base/utf8.h"
+#include "snapshot/snapshot.h"
+#include "ui/text.h"
+
+#define ROWS_SHOWN 8
+#define FAULTS_SHOWN 3
+#define FRAMES_SHOWN 6u
+#define SPARKS 30u
+#define NUMBERS_WIDTH 56 /* of a table's columns behind the name */
+
+void memory__bytes(char *out, double bytes)
+{
+	static const char *const units[] = { "B", "KB", "MB", "GB", "TB", "PB" };
+	size_t unit = 0;
+	double v = fabs(bytes);
+
+	for (; v >= 999.5 && unit + 1 < sizeof(units) / sizeof(units[0]); unit++)
+		v /= 1024;
+	snprintf(out, TEXT_CELL - 1, "%s%.*f%s", bytes < 0 ? "-" : "",
+		 !unit || v >= 99.95 ? 0
+		 : v >= 9.995	     ? 1
+				     : 2,
+		 v, units[unit]);
+}
+
+static void signed_bytes(char *out, double bytes)
+{
+	if (bytes > 0)
+		*out++ = '+';
+	memory__bytes(out, bytes);
+}
+
+static void line(struct strbuf *out, const struct memory_view *v, enum text_style style,
+		 const char *text)
+{
+	struct strbuf safe = STRBUF_INIT;
+
+	utf8__add_printable(&safe, text);
+	text__cell(out, safe.s ? safe.s : "", 0, style, v->colour);
+	strbuf__addc(out, '\n');
+	strbuf__free(&safe);
+}
+
+/* ---- the whole ---- */
+
+static void spark(struct strbuf *out, double value, double lo, double hi)
+{
+	static const char *const bars[] = { "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█" };
+	double at = hi > lo ? (value - lo) / (hi - lo) * 7 : 0;
+
+	strbuf__adds(out, bars[(unsigned int)lround(at)]);
+}
+
+/* The last of each few samples, from the lowest to the highest. */
+static void sparkline(struct strbuf *out, const struct snapshot_memory *m)
+{
+	uint32_t step = (m->history_cnt + SPARKS - 1) / SPARKS;
+	double lo = INFINITY, hi = -INFINITY;
+
+	for (uint32_t i = 0; i < m->history_cnt; i++) {
+		double v = m->source ? (double)m->live_history[i] : (double)m->rss_history[i];
+
+		lo = v < lo ? v : lo;
+		hi = v > hi ? v : hi;
+	}
+	for (uint32_t i = step ? step - 1 : 0; step && i < m->history_cnt; i += step)
+		spark(out, m->source ? (double)m->live_history[i] : (double)m->rss_history[i], lo,
+		      hi);
+}
+
+static void process(const struct snapshot_memory *m, struct strbuf *text)
+{
+	char rss[TEXT_CELL], growth[TEXT_CELL], anon[TEXT_CELL], mapped[TEXT_CELL];
+
+	memory__bytes(rss, (double)m->rss_bytes);
+	signed_bytes(growth, (double)(int64_t)(m->rss_bytes - m->rss_start_bytes));
+	memory__bytes(anon, (double)m->anon_bytes);
+	memory__bytes(mapped, (double)m->mapped_bytes);
+	strbuf__addf(text,
+		     "Memory: %s resident (%s since the attach), %s of it anonymous; %s mapped",
+		     rss, growth, anon, mapped);
+	if (!m->source && m->history_cnt > 2) {
+		strbuf__addc(text, ' ');
+		sparkline(text, m);
+	}
+}
+
+static void live(const struct snapshot_memory *m, struct strbuf *text)
+{
+	char bytes[TEXT_CELL], made[TEXT_CELL], freed[TEXT_CELL];
+
+	signed_bytes(bytes, (double)sums__live_bytes(&m->sums));
+	memory__bytes(made, (double)m->sums.alloc_bytes);
+	memory__bytes(freed, (double)m->sums.freed_bytes);
+	strbuf__addf(text, "Live: %s in %+" PRId64 " blocks since the attach (%s, %s bytes) ",
+		     bytes, sums__live_count(&m->sums), m->source, m->basis);
+	sparkline(text, m);
+	strbuf__addf(text, "\nAllocated %s in %" PRIu64 " blocks, freed %s in %" PRIu64, made,
+		     m->sums.alloc_count, freed, m->sums.freed_count);
+	if (m->unknown_frees)
+		strbuf__addf(text, "; %" PRIu64 " frees of blocks from before", m->unknown_frees);
+	if (m->failed)
+		strbuf__addf(text, "; %" PRIu64 " allocations failed", m->failed);
+}
+
+static void lines(struct strbuf *out, const struct memory_view *v, enum text_style style,
+		  struct strbuf *text)
+{
+	char *save = NULL;
+
+	for (char *l = strtok_r(text->s, "\n", &save); l; l = strtok_r(NULL, "\n", &save))
+		line(out, v, style, l);
+	strbuf__free(text);
+}
+
+/* ---- who allocates ---- */
+
+static int by_live(const void *a, const void *b, void *arg)
+{
+	const struct snapshot *s = arg;
+	const struct snapshot_sums *x = &s->fns[*(const uint32_t *)a].alloc;
+	const struct snapshot_sums *y = &s->fns[*(const uint32_t *)b].alloc;
+	int64_t lx = sums__live_bytes(x), ly = sums__live_bytes(y);
+
+	if (lx != ly)
+		return lx < ly ? 1 : -1;
+	return x->alloc_bytes < y->alloc_bytes ? 1 : x->alloc_bytes > y->alloc_bytes ? -1 : 0;
+}
+
+static void cell(struct strbuf *out, const struct memory_view *v, const char *text, int width)
+{
+	text__cell(out, text, width, STYLE_PLAIN, v->colour);
+}
+
+static int name_width(const struct memory_view *v)
+{
+	return v->width > NUMBERS_WIDTH + 20 ? (int)v->width - NUMBERS_WIDTH : 20;
+}
+
+static void head(struct strbuf *out, const struct memory_view *v)
+{
+	struct strbuf row = STRBUF_INIT;
+
+	text__cell(&row, "Allocating function", -name_width(v), STYLE_PLAIN, false);
+	strbuf__addf(&row, " %9s %8s %9s %9s %8s %7s", "Live", "Blocks", "Allocated", "Allocs",
+		     "Each", "Freed");
+	strbuf__addc(out, '\n');
+	line(out, v, STYLE_BOLD, row.s);
+	strbuf__free(&row);
+}
+
+static void row(struct strbuf *out, const struct memory_view *v, const struct snapshot_fn *fn)
+{
+	const struct snapshot_sums *a = &fn->alloc;
+	struct strbuf name = STRBUF_INIT;
+	char text[TEXT_CELL];
+
+	text__name(&name, fn->name, (size_t)name_width(v));
+	cell(out, v, name.s, -name_width(v));
+	memory__bytes(text, (double)sums__live_bytes(a));
+	cell(out, v, text, 10);
+	snprintf(text, sizeof(text), "%" PRId64, sums__live_count(a));
+	cell(out, v, text, 9);
+	memory__bytes(text, (double)a->alloc_bytes);
+	cell(out, v, text, 10);
+	text__count(text, a->alloc_count, 9);
+	cell(out, v, text, 10);
+	memory__bytes(text, (double)a->alloc_bytes / (double)a->alloc_count);
+	cell(out, v, text, 9);
+	text__percent(text, (double)a->freed_count / (double)a->alloc_count);
+	cell(out, v, text, 8);
+	strbuf__addc(out, '\n');
+	strbuf__free(&name);
+}
+
+static void functions(struct strbuf *out, const struct memory_view *v, const struct snapshot *s)
+{
+	uint32_t *order = malloc((s->fn_cnt + 1) * sizeof(*order));
+	size_t n = 0, limit = v->limit ? v->limit : ROWS_SHOWN;
+	struct strbuf more = STRBUF_INIT;
+
+	if (!order) {
+		out->oom = true;
+		return;
+	}
+	for (uint32_t i = 0; i < s->fn_cnt; i++)
+		if (s->fns[i].alloc.alloc_count)
+			order[n++] = i;
+	qsort_r(order, n, sizeof(*order), by_live, (void *)s);
+	if (n)
+		head(out, v);
+	for (size_t i = 0; i < n && i < limit; i++)
+		row(out, v, &s->fns[order[i]]);
+	if (n > limit) {
+		strbuf__addf(&more, "... and %zu more", n - limit);
+		lines(out, v, STYLE_DIM, &more);
+	}
+	free(order);
+}
+
+/* ---- by call path ---- */
+
+/* The innermost frames, the function that allocates last. */
+static void path(struct strbuf *out, const struct memory_view *v, const char *const *frames,
+		 uint32_t depth)
+{
+	for (uint32_t i = depth > FRAMES_SHOWN ? depth - FRAMES_SHOWN : 0; i < depth; i++) {
+		struct strbuf text = STRBUF_INIT;
+
+		strbuf__adds(&text, i ? "  → " : "    ");
+		text__name(&text, frames[i], v->width > 24 ? v->width - 4 : 20);
+		lines(out, v, STYLE_PLAIN, &text);
+	}
+}
+
+static void suspect(struct strbuf *out, const struct memory_view *v,
+		    const struct snapshot_alloc_stack *a, double leak_after_s)
+{
+	char rate[TEXT_CELL], error[TEXT_CELL], bytes[TEXT_CELL], age[TEXT_CELL];
+	struct strbuf text = STRBUF_INIT;
+
+	memory__bytes(rate, a->old_slope);
+	memory__bytes(error, a->old_slope_error);
+	memory__bytes(bytes, (double)a->old_bytes);
+	text__duration(age, a->oldest_ns);
+	strbuf__addf(&text,
+		     "Perhaps a leak: %s/s ± %s stay, %s in %" PRIu64 " blocks older than %gs (the "
+		     "oldest %s), allocated in",
+		     rate, error, bytes, a->old_count, leak_after_s, age);
+	lines(out, v, STYLE_WARM, &text);
+	path(out, v, a->frames, a->depth);
+}
+
+static int by_old_slope(const void *a, const void *b)
+{
+	const struct snapshot_alloc_stack *x = *(const struct snapshot_alloc_stack *const *)a;
+	const struct snapshot_alloc_stack *y = *(const struct snapshot_alloc_stack *const *)b;
+
+	return x->old_slope < y->old_slope ? 1 : x->old_slope > y->old_slope ? -1 : 0;
+}
+
+static void suspects(struct strbuf *out, const struct memory_view *v, const struct snapshot *s)
+{
+	const struct snapshot_alloc_stack **all = calloc(s->alloc_stack_cnt + 1, sizeof(*all));
+	size_t n = 0, judged = 0;
+
+	if (!all) {
+		out->oom = true;
+		return;
+	}
+	for (size_t i = 0; i < s->alloc_stack_cnt; i++) {
+		judged += s->alloc_stacks[i].verdict != VERDICT_NONE;
+		if (s->alloc_stacks[i].verdict == VERDICT_GROWING)
+			all[n++] = &s->alloc_stacks[i];
+	}
+	qsort(all, n, sizeof(*all), by_old_slope);
+	for (size_t i = 0; i < n && i < ROWS_SHOWN; i++)
+		suspect(out, v, all[i], s->memory->leak_after_s);
+	if (s->alloc_stack_cnt && !judged)
+		line(out, v, STYLE_DIM,
+		     "Too short a look to tell leaks: it takes twice --leak-after.");
+	else if (s->alloc_stack_cnt && !n)
+		line(out, v, STYLE_DIM, "No call path looks like a leak.");
+	free(all);
+}
+
+static void faults(struct strbuf *out, const struct memory_view *v, const struct snapshot_memory *m)
+{
+	size_t limit = v->limit ? v->limit : FAULTS_SHOWN;
+
+	for (size_t i = 0; i < m->faults_cnt && i < limit; i++) {
+		const struct snapshot_faults *f = &m->faults[i];
+		struct strbuf text = STRBUF_INIT;
+
+		strbuf__addf(&text, "%s %9" PRIu64 "  ",
+			     i ? "             " : "Page faults: ", f->page_faults);
+		text__name(&text, f->frames[f->depth - 1], v->width > 46 ? v->width - 26 : 20);
+		lines(out, v, STYLE_PLAIN, &text);
+	}
+}
+
+void memory__section(const struct snapshot *s, const struct memory_view *view, struct strbuf *out)
+{
+	const struct snapshot_memory *m = s->memory;
+	struct strbuf text = STRBUF_INIT;
+
+	if (!m)
+		return;
+	strbuf__addc(out, '\n');
+	process(m, &text);
+	lines(out, view, STYLE_PLAIN, &text);
+	if (m->source) {
+		live(m, &text);
+		lines(out, view, STYLE_PLAIN, &text);
+		functions(out, view, s);
+		if (m->mode == MEMORY_STACKS)
+			suspects(out, view, s);
+	} else {
+		faults(out, view, m);
+	}
+}

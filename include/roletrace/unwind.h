@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * Unwind tables and stacks, as BPF programs and the daemon both see them: fixed width, sizes
+ * asserted. Knows nothing of maps, libbpf or ELF.
+ *
+ * Code is looked up in four steps: the mapping that holds the address gives an object and an
+ * address as linked; its 64 KiB page gives a range of rows; the last row at or below the address
+ * names a rule; the rule tells where the caller's frame is.
+ */
+#ifndef ROLETRACE_UNWIND_H
+#define ROLETRACE_UNWIND_H
+
+#include "roletrace/abi.h"
+
+#define RT_UNWIND_PAGE_BITS 16u
+#define RT_UNWIND_PAGE (1u << RT_UNWIND_PAGE_BITS)
+
+/* A row: the low 16 bits of its first address, and a rule of the object. Rule 0: nothing known. */
+#define RT_ROW(vaddr, rule) ((rt_u32)((vaddr)&0xffffu) | (rt_u32)(rule) << 16)
+#define RT_ROW_LOW(row) ((row)&0xffffu)
+#define RT_ROW_RULE(row) ((row) >> 16)
+
+/* How the canonical frame address (CFA) is found. The return address lies 8 below it. */
+enum rt_cfa {
+	RT_CFA_NONE = 0,
+	RT_CFA_REG = 1,	   /* reg + offset */
+	RT_CFA_DEREF = 2,  /* what lies at reg + offset, + add */
+	RT_CFA_PLT = 3,	   /* rsp + 8, 8 more from byte `add` of each 16 on */
+	RT_CFA_SIGNAL = 4, /* a signal's frame: the registers lie at rsp */
+	RT_CFA_END = 5,	   /* the outermost frame */
+};
+
+enum rt_rbp {
+	RT_RBP_SAME = 0,
+	RT_RBP_AT_CFA = 1, /* at CFA + offset */
+	RT_RBP_AT_RBP = 2, /* at rbp + offset */
+	RT_RBP_LOST = 3,
+};
+
+struct rt_unwind_rule {
+	rt_s32 cfa_offset;
+	rt_s32 rbp_offset;
+	rt_s32 cfa_add;
+	rt_u8 cfa; /* enum rt_cfa */
+	rt_u8 reg; /* DWARF number */
+	rt_u8 rbp; /* enum rt_rbp */
+	rt_u8 pad;
+};
+
+/* Two rows: elements of an array map are 8 bytes at least. */
+struct rt_unwind_rows {
+	rt_u32 row[2];
+};
+
+struct rt_unwind_page {
+	rt_u32 first;
+	rt_u16 last; /* rows - 1 */
+	rt_u16 step; /* the highest power of two that is not above last: where a search begins */
+};
+
+struct rt_unwind_object {
+	rt_u64 base;	   /* address as linked of its first page */
+	rt_u32 first_page; /* in the map of pages */
+	rt_u32 page_cnt;   /* 0: no rows */
+	rt_u32 first_rule;
+	rt_u32 rule_cnt;
+};
+
+#define RT_UNWIND_MAX_OBJECTS 512u /* object 0 is none */
+#define RT_UNWIND_MAX_MAPS 512u	   /* in each of two banks */
+
+/* A mapping of code. In a bank they are ordered by address. */
+struct rt_unwind_map {
+	rt_u64 start, end;
+	rt_u64 vaddr; /* of start, as linked */
+	rt_u32 object;
+	rt_u32 pad;
+};
+
+/* Which bank holds. The other is filled, then they change places. */
+struct rt_unwind_dir {
+	rt_u32 bank;
+	rt_u32 cnt[2];
+	rt_u32 pad;
+};
+
+/* A frame: object and address as linked. Of a caller it is a byte of its call instruction. */
+#define RT_FRAME_PC(object, vaddr) ((rt_u64)(object) << 48 | ((vaddr)&0xffffffffffffull))
+#define RT_FRAME_OBJECT(f) ((rt_u32)((f) >> 48))
+#define RT_FRAME_VADDR(f) ((f)&0xffffffffffffull)
+/* The kernel: the "address" is the system call's number + 1, 0 when it is none. */
+#define RT_OBJECT_KERNEL 0xffffu
+#define RT_KERNEL_BREAKPOINT 0xffffu /* instead: a breakpoint was hit, of a probe or a debugger */
+
+#define RT_UNWIND_FRAMES 128u
+
+/* Why the unwinding ended; the order of RT_UNWIND_END_NAMES. */
+enum rt_unwind_end {
+	RT_END_ROOT = 0, /* the thread's start */
+	RT_END_NO_ROWS,	 /* code without rows, and frame pointers lead nowhere */
+	RT_END_MEMORY,	 /* the stack could not be read */
+	RT_END_DEPTH,	 /* more than RT_UNWIND_FRAMES */
+	RT_END_LOOP,	 /* frames that do not go up */
+	RT_END_REGISTER, /* a rule needs a register that is not known any more */
+	RT_END_ZERO,	 /* a return address of 0 where a caller should be */
+	RT_END_NOT_CODE, /* a return address in no code: there is no such caller */
+	RT_END_CNT,
+};
+
+#define RT_UNWIND_END_NAMES                                                                        \
+	{                                                                                          \
+		NULL, "no_unwind_rows", "unreadable_stack", "too_deep", "no_progress",             \
+			"register_lost", "no_return_address", "return_address_not_code"            \
+	}
+
+enum rt_stack_kind { RT_STACK_CPU = 1, RT_STACK_OFF_CPU = 2 };
+
+/* A distinct stack. Open addressing by hash; hash 0 is free. */
+struct rt_kept_stack {
+	rt_u64 hash;
+	rt_u64 cnt;   /* how often */
+	rt_u64 total; /* ns, for off-CPU */
+	rt_u32 first; /* in the map of frames, innermost first */
+	rt_u32 ready; /* RT_STACK_* below */
+	rt_u16 depth;
+	rt_u8 kind;
+	rt_u8 end;	/* enum rt_unwind_end */
+	rt_u32 guessed; /* frames that frame pointers gave */
+};
+#define RT_STACK_PENDING 0u
+#define RT_STACK_READY 1u
+#define RT_STACK_NO_ROOM 2u
+#define RT_STACK_PROBES 16u
+
+/* A thread's wait. */
+struct rt_blocked {
+	rt_u64 since_ns; /* 0: it runs */
+	rt_u32 place;	 /* its stack's place + 1; 0: lost */
+	rt_u32 pad;
+};
+
+RT_ASSERT_SIZE(struct rt_blocked, 16);
+RT_ASSERT_SIZE(struct rt_unwind_rule, 16);
+RT_ASSERT_SIZE(struct rt_unwind_object, 24);
+RT_ASSERT_SIZE(struct rt_unwind_map, 32);
+RT_ASSERT_SIZE(struct rt_kept_stack, 40);
+
+#endif

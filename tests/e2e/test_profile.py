@@ -1,0 +1,288 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""CPU and off-CPU profiles: shares that the target itself measured, whole stacks in any kind of
+build, nothing wrong when the tables are too small. B3, P11, T7, L12."""
+
+import json
+import os
+import shutil
+import time
+
+import elftool
+from checks import check, close, equal
+from harness import FIXTURES, Fixture, Trace, scratch
+from profiles import STOP_ANYWHERE, Profile, found_all, gdb_stacks
+
+CPU = ("--no-functions", "--cpu-profile=997")
+PATHS = {
+    "leaf_plain": ("work", "outer_plain", "middle_plain", "leaf_plain"),
+    "leaf_recursion": ("work", *["recursion"] * 21, "leaf_recursion"),
+    "host_of_inlined": ("work", "host_of_inlined"),
+    "leaf_tail_called": ("work", "leaf_tail_called"),
+    "leaf_library": ("work", "entry_library", "leaf_library"),
+    "leaf_variable": ("work", "leaf_variable"),
+    "leaf_handler": ("work", "interrupted", "on_signal", "leaf_handler"),
+}
+
+
+def burn(exe, *args, paths=PATHS):
+    """The profile of a run, its shares compared with what each leaf says that it burnt."""
+    f = Fixture("burns", *args, exe=exe)
+    t = Trace(f, *CPU, functions=())
+    f.say("go")
+    truth = json.loads(f.line())["cpu_ns"]
+    snapshot = t.stop()
+    f.finish()
+    profile = Profile(snapshot)
+    total = sum(truth.values())
+    # what the target used before and behind the burning is little
+    close(profile.doc["count"] / 997, total / 1e9, 0.08, "seconds of CPU")
+    for leaf, ns in truth.items():
+        if leaf in paths:
+            got = profile.share(*paths[leaf])
+            check(abs(got - ns / total) < 0.03, f"{leaf}: {got:.3f}, truth {ns / total:.3f}")
+    return profile
+
+
+def test_profile_shares_are_true():
+    profile = burn(None)
+    equal(profile.doc["truncated"], {}, "truncated")
+    check(profile.named() > 0.99 or not profile.has_libc_names(), f"named: {profile.named()}")
+    roots = {profile.names(s)[0] for s in profile.stacks}
+    # a library without its debug file has no name for where threads begin
+    check(roots <= {"clone3", "_start"} or "+0x" in "".join(roots), f"roots {roots}")
+
+
+def builds():
+    folder = os.path.join(FIXTURES, "burns-of")
+    return sorted(os.path.join(folder, name) for name in os.listdir(folder))
+
+
+def test_profile_builds():
+    """gcc and clang, optimised and not, PIE and not, static, with frame pointers and without."""
+    names = builds()
+    check(len(names) >= 7, f"built: {names}")
+    for exe in names:
+        paths = dict(PATHS)
+        if "-O0" in exe:
+            paths["leaf_tail_called"] = ("work", "tail_calling", "leaf_tail_called")
+        try:
+            profile = burn(exe, paths=paths)
+            check(profile.whole() >= 0.99, f"whole stacks: {profile.doc['truncated']}")
+        except AssertionError as e:
+            raise type(e)(f"{os.path.basename(exe)}: {e}") from None
+
+
+test_profile_builds.seconds = 300
+
+
+def test_profile_inlined():
+    """With debug information inlined functions are frames too, and said to be inlined."""
+    exe = os.path.join(FIXTURES, "burns-of/gcc-debug")
+    profile = burn(exe, paths={"host_of_inlined": ("work", "host_of_inlined", "inlined", "spin")})
+    marked = {f["name"] for f in profile.frames if f.get("inlined")}
+    check({"inlined", "spin"} <= marked, f"inlined: {marked}")
+    check(not marked & {"work", "host_of_inlined", "leaf_plain"}, f"not inlined: {marked}")
+
+
+def test_profile_stripped():
+    """Names come from the debug file beside it; without one stacks are whole all the same."""
+    folder = scratch()
+    stripped, debug = elftool.split(os.path.join(FIXTURES, "burns-of/gcc-debug"), folder)
+    shutil.copy(os.path.join(FIXTURES, "libburn.so"), folder)
+    burn(stripped)
+    os.unlink(debug)
+    profile = burn(stripped, paths={})
+    check(profile.whole() > 0.99, f"whole: {profile.doc['truncated']}")
+    own = {f["name"] for f in profile.frames if f["module"] == os.path.basename(stripped)}
+    check(own and all(n.startswith("[") and "+0x" in n for n in own), f"names: {own}")
+
+
+def rust(panic):
+    f = Fixture(f"burns-rust-{panic}")
+    t = Trace(f, *CPU, functions=())
+    f.say("go")
+    truth = json.loads(f.line())["cpu_ns"]
+    profile = Profile(t.stop())
+    f.finish()
+    check(profile.whole() >= 0.99, f"whole stacks: {profile.doc['truncated']}")
+    check(profile.named() >= 0.99 or not profile.has_libc_names(), f"names: {profile.named()}")
+    paths = {
+        "plain": ("burns::generic", "burns::leaf_plain"),
+        "dynamic": ("<burns::Dynamic as burns::Burner>::burn",),
+        "sorting": ("burns::sorting", "burns::leaf_compare"),
+    }
+    total = sum(truth.values())
+    for what, ns in truth.items():
+        got = profile.share(*paths[what])
+        check(abs(got - ns / total) < 0.03, f"{what}: {got:.3f}, truth {ns / total:.3f}")
+    kinds = {f["name"]: f["kind"] for f in profile.frames}
+    equal(kinds["burns::leaf_plain"], "own", "kind of the program's own")
+    check("std" in kinds.values(), f"std's frames: {kinds}")
+
+
+def test_profile_rust():
+    rust("unwind")
+
+
+def test_profile_rust_without_unwinding():
+    rust("abort")
+
+
+def test_profile_own_thread_only():
+    """B: another process of the same executable burns too; its samples are not in."""
+    other = Fixture("burns", 4)
+    other.say("go")
+    f = Fixture("burns")
+    t = Trace(f, *CPU, functions=())
+    time.sleep(1)
+    profile = Profile(t.stop())
+    check(profile.doc["count"] < 20, f"samples of an idle target: {profile.doc['count']}")
+    f.finish()
+
+
+def test_profile_off_cpu():
+    f = Fixture("burns")
+    f.run_undisturbed()  # a thread that wakes up and finds no CPU free is off CPU for longer
+    t = Trace(f, "--no-functions", "--off-cpu", functions=())
+    begin = time.monotonic()
+    f.say("go")
+    truth = json.loads(f.line())["cpu_ns"]
+    time.sleep(0.5)
+    snapshot = t.stop()
+    window_ns = snapshot.doc["window"]["duration_ns"]
+    f.finish()
+    profile = Profile(snapshot, "off_cpu")
+    wait = {name: 0 for name in ("nanosleep", "fixture__await", "__pthread_clockjoin_ex")}
+    for s in profile.stacks:
+        names = profile.names(s)
+        check(names[-1].startswith("[kernel"), f"a wait is in the kernel: {names}")
+        for name in wait:
+            if name in names:
+                wait[name] += s["value"]
+    close(wait["nanosleep"], 200e6, 0.03, "asleep")
+    join = next((v for k, v in wait.items() if "join" in k), 0)
+    if join:  # a name of the library's own
+        check(join > 0.95 * sum(truth.values()), f"joining: {join}, truth {sum(truth.values())}")
+    # the main thread waits nearly all the time; the last wait still goes on
+    main = sum(s["value"] for s in profile.stacks if "main" in profile.names(s))
+    close(main, window_ns, 0.05, f"waits of the main thread ({time.monotonic() - begin:.1f} s)")
+
+
+def test_profile_off_cpu_min():
+    f = Fixture("burns")
+    t = Trace(f, "--no-functions", "--off-cpu-min", 400000, functions=())
+    f.say("go")
+    f.line()
+    profile = Profile(t.stop(), "off_cpu")
+    f.finish()
+    check(not any("nanosleep" in profile.names(s) for s in profile.stacks), "200 ms are too short")
+    check(any("main" in profile.names(s) for s in profile.stacks), "the join is long enough")
+
+
+def test_profile_small_stack_table():
+    """B3: stacks that find no room are counted as lost; those kept are right."""
+    f = Fixture("burns")
+    t = Trace(f, *CPU, "--profile-stacks", 4, functions=())
+    f.say("go")
+    truth = json.loads(f.line())["cpu_ns"]
+    profile = Profile(t.stop())
+    f.finish()
+    check(profile.doc["lost"]["stack_not_kept"] > 0, f"lost: {profile.doc['lost']}")
+    close(profile.doc["count"] / 997, sum(truth.values()) / 1e9, 0.08, "all samples")
+    leaves = set(PATHS)
+    for s in profile.stacks:
+        names = profile.names(s)
+        leaf = [n for n in names if n in leaves]
+        if leaf and "work" in names:
+            path = [n for n in names if n in PATHS[leaf[-1]]]
+            equal(tuple(path), PATHS[leaf[-1]], f"the path of {leaf[-1]}")
+
+
+STEPS = 400
+
+
+def test_profile_agrees_with_gdb_at_each_instruction():
+    """P11: prologues, epilogues, tail calls, the way into a library and through a PLT. gdb steps
+    instruction by instruction: at each the thread stops, which is a wait with a stack of its own."""
+    f = Fixture("burns")
+    t = Trace(f, "--no-functions", "--off-cpu", functions=())
+    body = f"""
+for where in ("*outer_plain", "*middle_plain", "*leaf_plain", "*recursion", "*tail_calling",
+              "*leaf_variable", "*interrupted", "*on_signal"):
+    gdb.execute("tbreak " + where, to_string=True)
+gdb.execute("set scheduler-locking step", to_string=True)
+begin()
+while gdb.breakpoints():
+    gdb.execute("continue", to_string=True)
+    for n in range({STEPS // 4}):
+        # not at the breakpoint itself: the thread stopped behind it, gdb puts it back
+        gdb.execute("stepi", to_string=True)
+        note()
+gdb.execute("delete", to_string=True)
+"""
+    theirs = gdb_stacks(f.pid, body, begin=lambda: f.say("go"))
+    f.line()
+    ours = Profile(t.stop(), "off_cpu").without_kernel()
+    f.finish()
+    found_all(theirs, ours, at_least=STEPS)
+
+
+def test_profile_agrees_with_gdb_anywhere():
+    f = Fixture("burns", 10)
+    t = Trace(f, "--no-functions", "--off-cpu", functions=())
+    f.say("go")
+    theirs = gdb_stacks(f.pid, "STOPS = 60" + STOP_ANYWHERE, 90)
+    ours = Profile(t.stop(), "off_cpu").without_kernel()
+    found_all(theirs, ours, at_least=100)
+
+
+def functions(*args):
+    f = Fixture("burns")
+    t = Trace(f, "--cpu-profile=997", *args, functions=("leaf_*", "recursion", "work"))
+    f.say("go")
+    truth = json.loads(f.line())["cpu_ns"]
+    snapshot = t.stop()
+    f.finish()
+    profile = Profile(snapshot)
+    total, count = sum(truth.values()), profile.doc["count"]
+    check(profile.whole() > 0.99, f"whole under probes: {profile.doc['truncated']}")
+    for leaf in ("leaf_plain", "leaf_recursion", "leaf_tail_called", "leaf_handler"):
+        cpu = snapshot.row(leaf)["cpu"]
+        check(abs(cpu["samples"] / count - truth[leaf] / total) < 0.03, f"{leaf}: {cpu}, of {count}")
+        check(cpu["self_samples"] > 0.7 * cpu["samples"], f"{leaf}: {cpu}")
+    cpu = snapshot.row("recursion")["cpu"]
+    share = cpu["samples"] / count
+    check(abs(share - truth["leaf_recursion"] / total) < 0.03, f"recursion: {cpu} of {count}")
+    check(cpu["self_samples"] < 0.02 * count, f"recursion burns nothing itself: {cpu}")
+    check(snapshot.row("work")["cpu"]["samples"] > 0.95 * count, "all is in work")
+    for leaf, path in PATHS.items():
+        got = profile.share(*path)
+        check(abs(got - truth[leaf] / total) < 0.03, f"{path}: {got:.3f} of {truth}")
+
+
+def test_profile_of_functions():
+    """Samples of the functions that are probed too; a recursive one has each sample once."""
+    functions()
+
+
+def test_profile_through_return_probes():
+    """They replace return addresses: 21 in a row in the recursion."""
+    functions("--exit", "uretprobe")
+
+
+def test_profile_library_at_another_address():
+    """L12: loaded, unloaded, loaded elsewhere: names stay right, whatever was mapped there."""
+    f = Fixture("reloads")
+    t = Trace(f, *CPU, functions=())
+    f.say("go")
+    truth = json.loads(f.line())
+    profile = Profile(t.stop())
+    f.finish()
+    check(len({a & ~0xFFF for a in truth["at"]}) >= 3, f"addresses change: {truth['at']}")
+    total = sum(truth["cpu_ns"].values())
+    # until it is looked at a new library has no rows: such samples say so, and are no one else's
+    unknown = 1 - profile.whole()
+    check(unknown < 0.3, f"truncated: {profile.doc['truncated']}")
+    for leaf, ns in truth["cpu_ns"].items():
+        got, want = profile.share("main", leaf), ns / total
+        check(want - unknown - 0.03 < got < want + 0.03, f"{leaf}: {got:.3f}, truth {want:.3f}")
