@@ -82,7 +82,7 @@ if build all; then
 	suite oracle 180 "${make[@]}" oracle-tests
 	[ -n "${SAN:-}" ] || suite unit-san 300 "${make[@]}" unit-tests SAN=1 "O=$O/san"
 	if kernel_can_trace && build e2e-build; then
-		suite e2e 480 "${root[@]}" "${make[@]}" e2e-tests
+		suite e2e 1500 "${root[@]}" "${make[@]}" e2e-tests
 	fi
 fi
 
