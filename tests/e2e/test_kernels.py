@@ -133,7 +133,7 @@ def test_single_probes_killed():
     check(f.breakpoints() and len(ours()) > 1, "no breakpoints, no keepers: the test sees nothing")
     t.process.kill()
     t.process.wait()
-    gone(f, before, 8)
+    gone(f, before, 20)
     with without("uprobe_multi"):
         again = Trace(f)
         again.stop()
@@ -155,7 +155,7 @@ def test_single_probes_killed_while_attaching_and_detaching():
             time.sleep(0.03 + 0.03 * i)
         t.process.kill()
         t.process.wait()
-        gone(f, before, 10)
+        gone(f, before, 20)
     f.ask("quiesce")
     f.finish()
 
