@@ -126,7 +126,7 @@ struct unwind {
 	rt_u32 guessed;
 	rt_u32 caller; /* 1: pc is a return address */
 	rt_u32 busy;
-	rt_u32 pad;
+	rt_u32 block_words; /* of block that hold something; 0: only the return address */
 	rt_u64 frame[RT_UNWIND_FRAMES];
 };
 
@@ -369,7 +369,7 @@ __noinline int read_saved(struct unwind *u, rt_u64 cfa, rt_s32 offset, rt_u64 *o
 
 	if (!u || !out)
 		return 0;
-	if (i < BLOCK_WORDS * 8 && !(i & 7)) {
+	if (u->block_words && i < BLOCK_WORDS * 8 && !(i & 7)) {
 		*out = u->block[(i >> 3) & (BLOCK_WORDS - 1)];
 		return 1;
 	}
@@ -391,10 +391,16 @@ static __always_inline long apply(struct unwind *u, const struct rt_unwind_rule 
 	} else if (r->cfa == RT_CFA_PLT) {
 		cfa += (u->pc & 15) >= (rt_u32)r->cfa_add ? 8 : 0;
 	}
-	if (cfa <= u->reg[DWARF_RSP])
+	/* down only from one stack to another, which a base pointer can lead to */
+	if (cfa == u->reg[DWARF_RSP] || (cfa < u->reg[DWARF_RSP] && reg == DWARF_RSP))
 		return finish(u, RT_END_LOOP);
-	if (bpf_probe_read_user(u->block, sizeof(u->block), (void *)(cfa - sizeof(u->block))))
-		return finish(u, RT_END_MEMORY);
+	/* it begins below the stack pointer, perhaps on a page that was never touched */
+	u->block_words = BLOCK_WORDS;
+	if (bpf_probe_read_user(u->block, sizeof(u->block), (void *)(cfa - sizeof(u->block)))) {
+		u->block_words = 0;
+		if (!read_word(&u->block[BLOCK_WORDS - 1], cfa - 8))
+			return finish(u, RT_END_MEMORY);
+	}
 	if (r->rbp == RT_RBP_AT_CFA) {
 		if (!read_saved(u, cfa, r->rbp_offset, &saved))
 			return finish(u, RT_END_MEMORY);

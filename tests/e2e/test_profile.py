@@ -20,6 +20,7 @@ PATHS = {
     "leaf_tail_called": ("work", "leaf_tail_called"),
     "leaf_library": ("work", "entry_library", "leaf_library"),
     "leaf_variable": ("work", "leaf_variable"),
+    "leaf_edge": ("work", "edge_caller", "leaf_edge"),
     "leaf_handler": ("work", "interrupted", "on_signal", "leaf_handler"),
 }
 
