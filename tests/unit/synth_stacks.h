@@ -78,9 +78,14 @@ static inline void synth__paths(struct snapshot *s)
 		(struct snapshot_path){ synth__names(s, a, b, c), 3, 60000, 230000000, 230000000 };
 	s->alloc_stacks = calloc(2, sizeof(*s->alloc_stacks));
 	s->alloc_stacks[s->alloc_stack_cnt++] =
-		(struct snapshot_alloc_stack){ synth__names(s, a, b, NULL), 2, 4096, 2, 65536 };
-	s->alloc_stacks[s->alloc_stack_cnt++] =
-		(struct snapshot_alloc_stack){ synth__names(s, c, NULL, NULL), 1, 0, 0, 512 };
+		(struct snapshot_alloc_stack){ .frames = synth__names(s, a, b, NULL),
+					       .depth = 2,
+					       .live_bytes = 4096,
+					       .live_count = 2,
+					       .alloc_bytes = 65536 };
+	s->alloc_stacks[s->alloc_stack_cnt++] = (struct snapshot_alloc_stack){
+		.frames = synth__names(s, c, NULL, NULL), .depth = 1, .alloc_bytes = 512
+	};
 }
 
 /* To a snapshot of synth__new. */

@@ -242,7 +242,7 @@ Test(threads, what_hangs_in_words)
 			stalls__describe(&any, "", 80, false, &out);
 			cr_expect(strstr(out.s, "2 threads have waited"), "%s", out.s);
 			cr_expect(kind == STALL_DISK || kind == STALL_NO_PROGRESS ||
-					  !strstr(out.s, "suspected") == proven ||
+					  (strstr(out.s, "suspected") == NULL) == proven ||
 					  kind == STALL_LOCK_WAIT,
 				  "%s", out.s);
 		}
