@@ -392,7 +392,8 @@ def memory():
                 ns.setdefault(name, []).append(time_traced(t, attach, "malloc"))
     ns = {name: statistics.median(v) for name, v in ns.items()}
     rows = [["untraced", f"{bare:.0f}", "", "", ""]]
-    peer = ns.get("memleak")
+    # whose libc is not the target's it probes nothing, and says nothing
+    peer = ns.get("memleak", 0) if ns.get("memleak", 0) > 10 * bare else None
     for mode in ("growth", "live", "stacks"):
         floor, full = ns[mode + " floor"], ns[mode]
         ratio = f"{(full - floor) / (peer - floor):.2f}" if peer else "-"
