@@ -6,6 +6,7 @@
  * none.
  */
 #include "attach/memory.h"
+#include "attach/mapped.h"
 
 #include <bpf/bpf.h>
 #include <bpf/btf.h>
@@ -73,30 +74,6 @@ static int find_why(struct memory *m, const struct memory_opts *opts)
 
 /* ---- loading ---- */
 
-static size_t map_bytes(const struct bpf_map *map)
-{
-	size_t page = (size_t)sysconf(_SC_PAGESIZE);
-	size_t len = (size_t)bpf_map__max_entries(map) * bpf_map__value_size(map);
-
-	return (len + page - 1) / page * page;
-}
-
-static int map_memory(const struct bpf_map *map, void *out)
-{
-	void *p = mmap(NULL, map_bytes(map), PROT_READ, MAP_SHARED, bpf_map__fd(map), 0);
-
-	if (p == MAP_FAILED)
-		return -errno;
-	*(void **)out = p;
-	return 0;
-}
-
-static void unmap_memory(const struct bpf_map *map, const void *p)
-{
-	if (p)
-		munmap((void *)p, map_bytes(map));
-}
-
 static bool has_tracepoint(const char *name)
 {
 	struct btf *btf = btf__load_vmlinux_btf();
@@ -152,10 +129,10 @@ static int load(struct memory *m, const struct memory_opts *opts)
 		      ?: bpf_map__set_max_entries(skel->maps.blocks,
 						  has_table(m) ? opts->max_blocks : 1);
 	err = err ?: memory_bpf__load(skel);
-	err = err ?: map_memory(skel->maps.sums, &m->sums);
-	err = err ?: map_memory(skel->maps.events, &m->events);
-	err = err ?: map_memory(skel->maps.owners, &m->owners);
-	return err ?: map_memory(skel->maps.faults, &m->faults);
+	err = err ?: mapped__new_readonly(skel->maps.sums, &m->sums);
+	err = err ?: mapped__new_readonly(skel->maps.events, &m->events);
+	err = err ?: mapped__new_readonly(skel->maps.owners, &m->owners);
+	return err ?: mapped__new_readonly(skel->maps.faults, &m->faults);
 }
 
 /* ---- links ---- */
@@ -310,10 +287,10 @@ void memory__free(struct memory *m, struct hands_pile *to)
 	bpf_link__destroy(m->faults_link);
 	bpf_link__destroy(m->exec_link);
 	if (m->skel) {
-		unmap_memory(m->skel->maps.sums, m->sums);
-		unmap_memory(m->skel->maps.events, m->events);
-		unmap_memory(m->skel->maps.owners, m->owners);
-		unmap_memory(m->skel->maps.faults, m->faults);
+		mapped__free(m->skel->maps.sums, m->sums);
+		mapped__free(m->skel->maps.events, m->events);
+		mapped__free(m->skel->maps.owners, m->owners);
+		mapped__free(m->skel->maps.faults, m->faults);
 		memory_bpf__destroy(m->skel);
 	}
 	free(m->why);

@@ -12,6 +12,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "attach/mapped.h"
 #include "base/log.h"
 #include "functions.skel.h"
 
@@ -56,31 +57,6 @@ static rt_u32 pick_shards(void)
 static rt_u32 clamp(rt_u32 v, rt_u32 lo, rt_u32 hi)
 {
 	return v < lo ? lo : v > hi ? hi : v;
-}
-
-static size_t map_bytes(const struct bpf_map *map)
-{
-	size_t page = (size_t)sysconf(_SC_PAGESIZE);
-	size_t len = (size_t)bpf_map__max_entries(map) * bpf_map__value_size(map);
-
-	return (len + page - 1) / page * page;
-}
-
-static int map_memory(const struct bpf_map *map, void *out)
-{
-	void *p =
-		mmap(NULL, map_bytes(map), PROT_READ | PROT_WRITE, MAP_SHARED, bpf_map__fd(map), 0);
-
-	if (p == MAP_FAILED)
-		return -errno;
-	*(void **)out = p;
-	return 0;
-}
-
-static void unmap_memory(const struct bpf_map *map, void *p)
-{
-	if (p)
-		munmap(p, map_bytes(map));
 }
 
 static int size_maps(struct object *obj, rt_u32 rows, bool raw)
@@ -141,13 +117,13 @@ int object__load(rt_u32 fn_cnt, bool raw, const struct attach_mode *mode, struct
 	err = size_maps(&obj, fn_cnt + OBJECT_CALIBRATION_FNS, raw);
 	err = err ?: apply_mode(obj.skel, mode);
 	err = err ?: functions_bpf__load(obj.skel);
-	err = err ?: map_memory(obj.skel->maps.fn_stats, &obj.stats);
-	err = err ?: map_memory(obj.skel->maps.fn_confs, &obj.confs);
-	err = err ?: map_memory(obj.skel->maps.hist_dirs, &obj.hist_dirs);
-	err = err ?: map_memory(obj.skel->maps.hist_pool, &obj.hist_pool);
-	err = err ?: map_memory(obj.skel->maps.edges, &obj.edges);
-	err = err ?: map_memory(obj.skel->maps.paths, &obj.paths);
-	err = err ?: map_memory(obj.skel->maps.path_stats, &obj.path_stats);
+	err = err ?: mapped__new(obj.skel->maps.fn_stats, &obj.stats);
+	err = err ?: mapped__new(obj.skel->maps.fn_confs, &obj.confs);
+	err = err ?: mapped__new(obj.skel->maps.hist_dirs, &obj.hist_dirs);
+	err = err ?: mapped__new(obj.skel->maps.hist_pool, &obj.hist_pool);
+	err = err ?: mapped__new(obj.skel->maps.edges, &obj.edges);
+	err = err ?: mapped__new(obj.skel->maps.paths, &obj.paths);
+	err = err ?: mapped__new(obj.skel->maps.path_stats, &obj.path_stats);
 	if (err) {
 		object__unload(&obj);
 		return err;
@@ -159,13 +135,13 @@ int object__load(rt_u32 fn_cnt, bool raw, const struct attach_mode *mode, struct
 void object__unload(struct object *obj)
 {
 	if (obj->skel) {
-		unmap_memory(obj->skel->maps.fn_stats, obj->stats);
-		unmap_memory(obj->skel->maps.fn_confs, obj->confs);
-		unmap_memory(obj->skel->maps.hist_dirs, obj->hist_dirs);
-		unmap_memory(obj->skel->maps.hist_pool, obj->hist_pool);
-		unmap_memory(obj->skel->maps.edges, obj->edges);
-		unmap_memory(obj->skel->maps.paths, obj->paths);
-		unmap_memory(obj->skel->maps.path_stats, obj->path_stats);
+		mapped__free(obj->skel->maps.fn_stats, obj->stats);
+		mapped__free(obj->skel->maps.fn_confs, obj->confs);
+		mapped__free(obj->skel->maps.hist_dirs, obj->hist_dirs);
+		mapped__free(obj->skel->maps.hist_pool, obj->hist_pool);
+		mapped__free(obj->skel->maps.edges, obj->edges);
+		mapped__free(obj->skel->maps.paths, obj->paths);
+		mapped__free(obj->skel->maps.path_stats, obj->path_stats);
 		functions_bpf__destroy(obj->skel);
 	}
 	memset(obj, 0, sizeof(*obj));

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "attach/profiler.h"
+#include "attach/mapped.h"
 
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
@@ -98,21 +99,6 @@ static int size_maps(struct profiler *p)
 	return err ?: bpf_map__set_max_entries(skel->maps.kept_frames, p->frame_cnt);
 }
 
-static size_t map_bytes(const struct bpf_map *map)
-{
-	size_t page = (size_t)sysconf(_SC_PAGESIZE);
-	size_t len = (size_t)bpf_map__max_entries(map) * bpf_map__value_size(map);
-
-	return (len + page - 1) / page * page;
-}
-
-static const void *map_memory(const struct bpf_map *map)
-{
-	void *p = mmap(NULL, map_bytes(map), PROT_READ, MAP_SHARED, bpf_map__fd(map), 0);
-
-	return p == MAP_FAILED ? NULL : p;
-}
-
 static int load(struct profiler *p)
 {
 	int err;
@@ -127,11 +113,8 @@ static int load(struct profiler *p)
 	err = size_maps(p);
 	err = err ?: profile_bpf__load(p->skel);
 	err = err ?: unwinder__fill(p->unwinder);
-	if (err)
-		return err;
-	p->stacks = map_memory(p->skel->maps.kept_stacks);
-	p->frames = map_memory(p->skel->maps.kept_frames);
-	return p->stacks && p->frames ? 0 : -ENOMEM;
+	err = err ?: mapped__new_readonly(p->skel->maps.kept_stacks, &p->stacks);
+	return err ?: mapped__new_readonly(p->skel->maps.kept_frames, &p->frames);
 }
 
 /* ---- events ---- */
@@ -256,10 +239,10 @@ void profiler__free(struct profiler *p)
 	free(p->events);
 	for (size_t i = 0; i < sizeof(p->tracing) / sizeof(p->tracing[0]); i++)
 		bpf_link__destroy(p->tracing[i]);
-	if (p->stacks)
-		munmap((void *)p->stacks, map_bytes(p->skel->maps.kept_stacks));
-	if (p->frames)
-		munmap((void *)p->frames, map_bytes(p->skel->maps.kept_frames));
+	if (p->skel) {
+		mapped__free(p->skel->maps.kept_stacks, p->stacks);
+		mapped__free(p->skel->maps.kept_frames, p->frames);
+	}
 	unwinder__free(p->unwinder);
 	profile_bpf__destroy(p->skel);
 	free(p);

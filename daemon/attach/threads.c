@@ -11,6 +11,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "attach/mapped.h"
 #include "threads.skel.h"
 
 #define MIN_ROWS 1024u
@@ -64,25 +65,6 @@ static rt_u32 pick_rows(const struct target *target)
 	return rows;
 }
 
-static size_t map_bytes(const struct bpf_map *map)
-{
-	size_t page = (size_t)sysconf(_SC_PAGESIZE);
-	size_t len = (size_t)bpf_map__max_entries(map) * bpf_map__value_size(map);
-
-	return (len + page - 1) / page * page;
-}
-
-static int map_memory(const struct bpf_map *map, void *out)
-{
-	void *p =
-		mmap(NULL, map_bytes(map), PROT_READ | PROT_WRITE, MAP_SHARED, bpf_map__fd(map), 0);
-
-	if (p == MAP_FAILED)
-		return -errno;
-	*(void **)out = p;
-	return 0;
-}
-
 static int size_maps(struct threads *t, const struct target *target)
 {
 	struct threads_bpf *skel = t->skel;
@@ -106,9 +88,9 @@ static int load(struct threads *t, const struct target *target)
 	int err = size_maps(t, target);
 
 	err = err ?: threads_bpf__load(t->skel);
-	err = err ?: map_memory(t->skel->maps.threads, &t->rows);
-	err = err ?: map_memory(t->skel->maps.futexes, &t->futexes);
-	return err ?: map_memory(t->skel->maps.chunks, &t->chunks);
+	err = err ?: mapped__new(t->skel->maps.threads, &t->rows);
+	err = err ?: mapped__new(t->skel->maps.futexes, &t->futexes);
+	return err ?: mapped__new(t->skel->maps.chunks, &t->chunks);
 }
 
 static int attach(struct threads *t, const struct target *target)
@@ -160,12 +142,6 @@ err:
 	return err;
 }
 
-static void unmap_memory(const struct bpf_map *map, void *p)
-{
-	if (p)
-		munmap(p, map_bytes(map));
-}
-
 void threads__free(struct threads *t)
 {
 	if (!t)
@@ -174,9 +150,9 @@ void threads__free(struct threads *t)
 	for (size_t i = 0; i < sizeof(t->links) / sizeof(t->links[0]); i++)
 		bpf_link__destroy(t->links[i]);
 	if (t->skel) {
-		unmap_memory(t->skel->maps.threads, t->rows);
-		unmap_memory(t->skel->maps.futexes, t->futexes);
-		unmap_memory(t->skel->maps.chunks, t->chunks);
+		mapped__free(t->skel->maps.threads, t->rows);
+		mapped__free(t->skel->maps.futexes, t->futexes);
+		mapped__free(t->skel->maps.chunks, t->chunks);
 		threads_bpf__destroy(t->skel);
 	}
 	free(t);
