@@ -7,17 +7,14 @@
 #include <dwarf.h>
 #include <elfutils/libdw.h>
 
-#include "base/clock.h"
+#include "base/deadline.h"
 
 #define MAX_NESTING 128
-#define LOOK_AT_CLOCK 256 /* entries between looks at the clock */
 
 struct walk {
 	struct inlines_of *of;
 	size_t cnt;
-	uint64_t deadline_ns;
-	unsigned steps;
-	bool late;
+	struct deadline deadline;
 };
 
 static int by_vaddr(const void *a, const void *b)
@@ -40,13 +37,6 @@ static size_t lower_bound(const struct walk *w, uint64_t vaddr)
 			hi = mid;
 	}
 	return lo;
-}
-
-static bool is_late(struct walk *w)
-{
-	if (!w->late && w->steps++ % LOOK_AT_CLOCK == 0)
-		w->late = clock__mono_ns() >= w->deadline_ns;
-	return w->late;
 }
 
 static const char *symbol_of(Dwarf_Die *die)
@@ -106,12 +96,12 @@ static void children(struct walk *w, Dwarf_Die *parent, int depth)
 		default:
 			break;
 		}
-	} while (!is_late(w) && !dwarf_siblingof(&die, &die));
+	} while (!deadline__passed(&w->deadline) && !dwarf_siblingof(&die, &die));
 }
 
 enum lines_end inlines__find(int fd, struct inlines_of *of, size_t cnt, uint64_t limit_ns)
 {
-	struct walk w = { .of = of, .cnt = cnt, .deadline_ns = clock__mono_ns() + limit_ns };
+	struct walk w = { .of = of, .cnt = cnt, .deadline = deadline__in(limit_ns) };
 	Dwarf *dwarf = dwarf_begin(fd, DWARF_C_READ);
 	Dwarf_CU *cu = NULL;
 	Dwarf_Die die;
@@ -120,11 +110,12 @@ enum lines_end inlines__find(int fd, struct inlines_of *of, size_t cnt, uint64_t
 		return LINES_NONE;
 	if (cnt)
 		qsort(of, cnt, sizeof(*of), by_vaddr);
-	while (cnt && !is_late(&w) && !dwarf_get_units(dwarf, cu, &cu, NULL, NULL, &die, NULL))
+	while (cnt && !deadline__passed(&w.deadline) &&
+	       !dwarf_get_units(dwarf, cu, &cu, NULL, NULL, &die, NULL))
 		if (note(&w, &die, NULL))
 			children(&w, &die, 0);
 	dwarf_end(dwarf);
-	return w.late ? LINES_LATE : LINES_DONE;
+	return w.deadline.passed ? LINES_LATE : LINES_DONE;
 }
 
 void inlines__free(struct inlines_of *of, size_t cnt)

@@ -8,18 +8,15 @@
 #include <dwarf.h>
 #include <elfutils/libdw.h>
 
-#include "base/clock.h"
+#include "base/deadline.h"
 
 #define MAX_NESTING 64
-#define LOOK_AT_CLOCK 256 /* entries between looks at the clock */
 
 struct walk {
 	struct line_of *lines;
 	size_t cnt;
 	size_t left; /* of this unit, not found yet */
-	uint64_t deadline_ns;
-	unsigned steps;
-	bool late;
+	struct deadline deadline;
 };
 
 static int by_vaddr(const void *a, const void *b)
@@ -43,13 +40,6 @@ static size_t lower_bound(const struct walk *w, uint64_t vaddr)
 			hi = mid;
 	}
 	return lo;
-}
-
-static bool is_late(struct walk *w)
-{
-	if (!w->late && w->steps++ % LOOK_AT_CLOCK == 0)
-		w->late = clock__mono_ns() >= w->deadline_ns;
-	return w->late;
 }
 
 /* libdw 0.188 takes file 0 for none, which since DWARF 5 is the unit's own file. */
@@ -113,7 +103,7 @@ static void children(struct walk *w, Dwarf_Die *parent, int depth)
 		default:
 			break;
 		}
-	} while (w->left && !is_late(w) && !dwarf_siblingof(&die, &die));
+	} while (w->left && !deadline__passed(&w->deadline) && !dwarf_siblingof(&die, &die));
 }
 
 /* How many of the addresses lie in the unit. */
@@ -131,7 +121,7 @@ static size_t count_in(const struct walk *w, Dwarf_Die *unit)
 
 enum lines_end lines__find(int fd, struct line_of *lines, size_t cnt, uint64_t limit_ns)
 {
-	struct walk w = { .lines = lines, .cnt = cnt, .deadline_ns = clock__mono_ns() + limit_ns };
+	struct walk w = { .lines = lines, .cnt = cnt, .deadline = deadline__in(limit_ns) };
 	Dwarf *dwarf = dwarf_begin(fd, DWARF_C_READ);
 	Dwarf_CU *cu = NULL;
 	Dwarf_Die die;
@@ -140,11 +130,12 @@ enum lines_end lines__find(int fd, struct line_of *lines, size_t cnt, uint64_t l
 		return LINES_NONE;
 	if (cnt)
 		qsort(lines, cnt, sizeof(*lines), by_vaddr);
-	while (cnt && !is_late(&w) && !dwarf_get_units(dwarf, cu, &cu, NULL, NULL, &die, NULL)) {
+	while (cnt && !deadline__passed(&w.deadline) &&
+	       !dwarf_get_units(dwarf, cu, &cu, NULL, NULL, &die, NULL)) {
 		w.left = count_in(&w, &die);
 		if (w.left)
 			children(&w, &die, 0);
 	}
 	dwarf_end(dwarf);
-	return w.late ? LINES_LATE : LINES_DONE;
+	return w.deadline.passed ? LINES_LATE : LINES_DONE;
 }
