@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "attach/profiler.h"
+#include "attach/stacks.h"
 #include "attach/threads.h"
 #include "attach/tracer.h"
 #include "base/clock.h"
@@ -48,6 +49,7 @@ struct run {
 	struct plan *plan;
 	struct tracer *tracer;
 	struct threads *threads;   /* NULL: not watched */
+	struct stacks *stacks;	   /* NULL: nobody asks for native ones */
 	struct profiler *profiler; /* NULL: no profiles */
 	struct collector *collector;
 	struct outputs outputs;
@@ -165,14 +167,16 @@ static int attach_profiler(struct run *r)
 		.hz = o->cpu_profile_hz,
 		.off_cpu = o->off_cpu,
 		.off_cpu_min_ns = o->off_cpu_min_us * 1000,
-		.stack_cnt = o->profile_stacks,
 	};
 	char *reason = NULL;
 	int err;
 
 	if (!po.hz && !po.off_cpu)
 		return CODE_OK;
-	err = profiler__new(&r->target, tracer__object(r->tracer), &po, &r->profiler, &reason);
+	err = stacks__new(&r->target, o->profile_stacks, &r->stacks, &reason);
+	if (!err)
+		err = profiler__new(&r->target, tracer__object(r->tracer), r->stacks, &po,
+				    &r->profiler, &reason);
 	return err ? code__say(code__of(err), reason, strerror(-err)) : CODE_OK;
 }
 
@@ -203,6 +207,7 @@ static int attach(struct run *r)
 	if (err)
 		return err;
 	co.profiler = r->profiler;
+	co.stacks = r->stacks;
 	co.debug_file = r->opts->debug_file;
 	r->collector = collector__new(r->plan, &r->target, r->tracer, &co);
 	if (!r->collector)
@@ -289,8 +294,8 @@ static void on_tick(struct run *r)
 	int err;
 
 	tracer__tick(r->tracer, now);
-	if (r->profiler)
-		profiler__tick(r->profiler, now);
+	if (r->stacks)
+		stacks__tick(r->stacks, now);
 	collector__tick(r->collector, now);
 	look_for_late(r, now);
 	say_stalls(r, now);
@@ -358,7 +363,7 @@ static enum run_end loop(struct run *r)
 		{ .fd = s->signal_fd, .events = POLLIN },
 		{ .fd = r->target.pidfd, .events = POLLIN },
 		{ .fd = s->timer_fd, .events = POLLIN },
-		{ .fd = r->profiler ? profiler__fd(r->profiler) : -1, .events = POLLIN },
+		{ .fd = r->stacks ? stacks__fd(r->stacks) : -1, .events = POLLIN },
 	};
 	uint64_t ticks;
 
@@ -375,7 +380,7 @@ static enum run_end loop(struct run *r)
 			return fds[1].revents ? RUN_EXITED : RUN_EXECED;
 		}
 		if (fds[3].revents)
-			profiler__tick(r->profiler, clock__mono_ns());
+			stacks__tick(r->stacks, clock__mono_ns());
 		if (fds[2].revents && read(s->timer_fd, &ticks, sizeof(ticks)) == sizeof(ticks))
 			on_tick(r);
 	}
@@ -400,10 +405,12 @@ static int finish(struct run *r)
 	threads__free(r->threads);
 	profiler__free(r->profiler);
 	tracer__free(r->tracer);
+	stacks__free(r->stacks);
 	r->collector = NULL;
 	r->threads = NULL;
 	r->profiler = NULL;
 	r->tracer = NULL;
+	r->stacks = NULL;
 	live__clear(r->live, r->session->stop_ns ? stderr : stdout);
 	code = outputs__write(&r->outputs, s, true);
 	if (r->outputs.on_stdout)
@@ -425,6 +432,7 @@ static void clean_up(struct run *r)
 	threads__free(r->threads);
 	profiler__free(r->profiler);
 	tracer__free(r->tracer);
+	stacks__free(r->stacks);
 	live__free(r->live);
 	snapshot__free(r->last);
 	plan__free(r->plan);
