@@ -18,18 +18,21 @@
 #include <unistd.h>
 
 #include "attach/hands.h"
+#include "base/clock.h"
 #include "base/fail.h"
 #include "functions.skel.h"
 #include "memory.skel.h"
 
 #define BLOCKS_PER_READ 4096u
+#define LATE_BLOCKS (1u << 18)
 
 struct memory {
 	struct memory_bpf *skel;
 	const struct object *functions;
 	const struct plan *plan;
 	const struct target *target;
-	const char *const *paths;
+	const char *const *paths, *late_path; /* late_path: of the object that is being added */
+	uint64_t late_unix_ns[RT_MEM_MAX_FAMILIES];
 	char *why;
 	bool traced, shed;
 	rt_u32 shards, owner_cnt;
@@ -83,10 +86,28 @@ static bool has_table(const struct memory *m)
 	return false;
 }
 
+static bool is_rust(const struct memory *m)
+{
+	for (size_t i = 0; i < m->plan->allocator_cnt; i++)
+		if (m->plan->allocators[i].chosen && !m->plan->allocators[i].rust)
+			return false;
+	return true;
+}
+
+/* Without need a small one, for allocators that may come. */
+static rt_u32 table_size(const struct memory *m, const struct memory_opts *opts)
+{
+	if (!m->traced || (is_rust(m) && !has_table(m)))
+		return 1;
+	if (has_table(m) || opts->max_blocks < LATE_BLOCKS)
+		return opts->max_blocks;
+	return LATE_BLOCKS;
+}
+
 static int load(struct memory *m, const struct memory_opts *opts)
 {
 	struct memory_bpf *skel = memory_bpf__open();
-	rt_u32 families = (rt_u32)m->plan->allocator_cnt + 1;
+	rt_u32 families = RT_MEM_MAX_FAMILIES; /* some may come later */
 	int err;
 
 	if (!skel)
@@ -109,9 +130,7 @@ static int load(struct memory *m, const struct memory_opts *opts)
 						  families * RT_MEM_CLASSES * m->shards);
 	err = err ?: bpf_map__set_max_entries(skel->maps.events, families * m->shards);
 	err = err ?: bpf_map__set_max_entries(skel->maps.owners, m->owner_cnt * m->shards);
-	err = err
-		      ?: bpf_map__set_max_entries(skel->maps.blocks,
-						  has_table(m) ? opts->max_blocks : 1);
+	err = err ?: bpf_map__set_max_entries(skel->maps.blocks, table_size(m, opts));
 	err = err ?: memory_bpf__load(skel);
 	err = err ?: mapped__new_readonly(skel->maps.sums, &m->sums);
 	err = err ?: mapped__new_readonly(skel->maps.events, &m->events);
@@ -167,7 +186,7 @@ static int attach_part(struct memory *m, rt_u32 object, enum part part, struct b
 					      [PART_RETURN] = m->skel->progs.mem_return,
 					      [PART_ENTRY] = m->skel->progs.mem_entry };
 	struct hands_request req = { .prog_fd = bpf_program__fd(progs[part]),
-				     .path = m->paths[object],
+				     .path = m->late_path ?: m->paths[object],
 				     .pid = m->target->leader_gone ? 0 : m->target->pid,
 				     .offsets = b->offsets,
 				     .cookies = b->cookies,
@@ -209,6 +228,29 @@ static int attach(struct memory *m)
 	int err = attach_tracepoint(m->skel->progs.mem_exec, &m->exec_link);
 
 	return err ?: m->traced ? attach_allocators(m) : 0;
+}
+
+int memory__adopt(struct memory *m, size_t first, const char *path)
+{
+	rt_u32 object = m->plan->allocators[first].object;
+	struct batch b = { .offsets = calloc(m->plan->mem_site_cnt + 1, sizeof(*b.offsets)),
+			   .cookies = calloc(m->plan->mem_site_cnt + 1, sizeof(*b.cookies)) };
+	int err = b.offsets && b.cookies ? 0 : -ENOMEM;
+
+	m->late_path = path;
+	for (int part = 0; part < PART_CNT && !err && m->traced && !m->shed; part++)
+		err = attach_part(m, object, (enum part)part, &b);
+	m->late_path = NULL;
+	for (size_t i = first; i < m->plan->allocator_cnt; i++)
+		m->late_unix_ns[i] = clock__unix_ns();
+	free(b.offsets);
+	free(b.cookies);
+	return err;
+}
+
+uint64_t memory__since_unix_ns(const struct memory *m, rt_u32 allocator)
+{
+	return m->late_unix_ns[allocator];
 }
 
 int memory__new(const struct object *functions, const struct plan *plan,

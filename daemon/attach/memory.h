@@ -35,6 +35,11 @@ int memory__new(const struct object *functions, const struct plan *plan,
 		char **reason);
 void memory__start(struct memory *m);
 void memory__stop(struct memory *m);
+/* Traces the allocators that were added to the plan, from its first-th on; the path that opens
+ * their file. 0 or -errno. */
+int memory__adopt(struct memory *m, size_t first, const char *path);
+/* When an allocator that came later was attached to; 0: from the start on. */
+uint64_t memory__since_unix_ns(const struct memory *m, rt_u32 allocator);
 /* Takes the allocators' probes away; what was counted stays. */
 void memory__shed(struct memory *m);
 /* The open links go to the closer. */

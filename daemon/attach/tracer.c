@@ -397,6 +397,11 @@ void tracer__free(struct tracer *t)
 	free(t);
 }
 
+int tracer__adopt(struct tracer *t, size_t first, const struct target_object *library)
+{
+	return t->memory ? memory__adopt(t->memory, first, library->open_path) : 0;
+}
+
 struct memory *tracer__memory(struct tracer *t)
 {
 	return t->memory;

@@ -44,6 +44,9 @@ void tracer__hold(struct tracer *t);
 void tracer__stop(struct tracer *t);
 void tracer__free(struct tracer *t);
 
+/* The plan has more allocators, from its first-th on, all in that library: traces those that are
+ * chosen. 0 or -errno. */
+int tracer__adopt(struct tracer *t, size_t first, const struct target_object *library);
 /* NULL: allocators are not traced. */
 struct memory *tracer__memory(struct tracer *t);
 /* NULL: --memory off. */

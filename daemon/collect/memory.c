@@ -341,7 +341,8 @@ static int fill_allocator(const struct memory_collector *c, rt_u32 i,
 					    .basis = a->chunk ? "usable" : "requested",
 					    .why = a->why,
 					    .traced = a->chosen && !memory__why(c->memory),
-					    .totals = a->totals };
+					    .totals = a->totals,
+					    .since_unix_ns = memory__since_unix_ns(c->memory, i) };
 	if (!out->traced)
 		return 0;
 	memory__sums(c->memory, i, classes);
@@ -458,6 +459,13 @@ int memory_collector__fill(struct memory_collector *c, struct snapshot *s)
 		if (!s->arena && !(s->arena = arena__new()))
 			return -ENOMEM;
 		m->why = arena__strdup(s->arena, memory__why(c->memory));
+		if (!m->why)
+			return -ENOMEM;
+	}
+	if (c->plan->late_why && !m->why) {
+		if (!s->arena && !(s->arena = arena__new()))
+			return -ENOMEM;
+		m->why = arena__strdup(s->arena, c->plan->late_why);
 		if (!m->why)
 			return -ENOMEM;
 	}

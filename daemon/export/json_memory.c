@@ -75,6 +75,7 @@ static void allocator(struct jsonw *w, const struct snapshot_allocator *a)
 	jsonw__key(w, "in_totals");
 	jsonw__bool(w, a->totals);
 	put_string_or_null(w, "reason", a->why);
+	put_uint_if(w, "since_unix_ns", a->since_unix_ns, a->since_unix_ns);
 	if (a->classes) {
 		sums(w, &a->sums);
 		put_uint(w, "failed", a->failed);

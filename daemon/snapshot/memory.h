@@ -28,11 +28,12 @@ static inline int64_t sums__live_count(const struct snapshot_sums *s)
 #define SNAPSHOT_SIZE_CLASSES 48
 
 struct snapshot_allocator {
-	const char *source;  /* "rust", "glibc", ... */
-	const char *object;  /* the file it is in */
-	const char *basis;   /* what a byte is: "requested", "usable" */
-	const char *why;     /* not traced: why; else NULL */
-	bool traced, totals; /* totals: its figures are part of those of the whole */
+	const char *source;	/* "rust", "glibc", ... */
+	const char *object;	/* the file it is in */
+	const char *basis;	/* what a byte is: "requested", "usable" */
+	const char *why;	/* not traced: why; else NULL */
+	uint64_t since_unix_ns; /* counted from then on; 0: as long as all */
+	bool traced, totals;	/* totals: its figures are part of those of the whole */
 	struct snapshot_sums sums;
 	uint64_t failed;	/* calls that returned no block; not seen with rust */
 	uint64_t unknown_frees; /* of blocks that were not seen to be allocated */

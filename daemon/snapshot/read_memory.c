@@ -52,6 +52,7 @@ static void read_allocator(struct reader *r, json_t *o, struct snapshot_allocato
 	a->traced = get_bool(r, o, "traced");
 	a->totals = get_bool(r, o, "in_totals");
 	a->why = get_string_or_null(r, o, "reason");
+	a->since_unix_ns = get_uint_or_0(r, o, "since_unix_ns");
 	if (is_null(o, "classes"))
 		return;
 	read_sums(r, o, &a->sums);
