@@ -58,10 +58,15 @@ static unsigned int arguments(const struct btf *btf, const char *tracepoint)
 	return t && btf_is_func_proto(t) ? btf_vlen(t) : 0;
 }
 
-static void choose(struct growth *g)
+bool growth__has_map_events(const struct btf *btf)
+{
+	return btf && arguments(btf, "mmap_lock_released") == LOCK_ARGUMENTS;
+}
+
+static void choose(struct growth *g, const struct attach_mode *mode)
 {
 	struct btf *btf = btf__load_vmlinux_btf();
-	bool locks = btf && arguments(btf, "mmap_lock_released") == LOCK_ARGUMENTS;
+	bool locks = !mode->no_map_events && growth__has_map_events(btf);
 
 	bpf_program__set_autoload(g->skel->progs.fault_user,
 				  btf && arguments(btf, "page_fault_user"));
@@ -82,7 +87,7 @@ static int load(struct growth *g, const struct object *functions, rt_u32 tgid)
 	if (!skel)
 		return -errno;
 	g->skel = skel;
-	choose(g);
+	choose(g, &functions->mode);
 	skel->rodata->shard_mask = g->shards - 1;
 	skel->rodata->with_paths = paths;
 	skel->bss->target_tgid = tgid;

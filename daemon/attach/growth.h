@@ -11,7 +11,11 @@
 #include "roletrace/growth.h"
 #include "target/process.h"
 
+struct btf;
 struct growth;
+
+/* Whether the kernel of these types tells of changes of memory maps, at no cost to others. */
+bool growth__has_map_events(const struct btf *btf);
 
 /* 0 or -errno with one line in *reason (malloc'd). functions and target are borrowed; tgid: of the
  * target, for the kernel. What this kernel does not tell is no error: see growth__why. */

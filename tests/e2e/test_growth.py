@@ -110,6 +110,27 @@ def test_growth_on_older_kernels():
     f.finish()
 
 
+def test_growth_where_maps_are_not_told():
+    """Before 6.13: faults as ever, and no zeros where nothing was seen."""
+    f = Fixture("grows")
+    t = Trace(f, "--without", "map_lock")
+    f.ask("grow")
+    m = t.stop().doc["memory"]
+    check("6.13" in m["growth_reason"], f"reason: {m['growth_reason']}")
+    for key in ("map_grown_bytes", "map_shrunk_bytes", "data_growth_bytes"):
+        equal(m[key], None, key)
+    row = next(g for g in m["growth"] if g["frames"] == ["traced_map"])
+    equal([row[k] for k in ("mapped_bytes", "unmapped_bytes", "data_bytes")], [None] * 3, "of a row")
+    check(row["page_faults"] >= 16, f"faults {row['page_faults']}")
+    again = harness.roletrace("report", t.file, "-o", "json:-")
+    with open(t.file) as file:
+        equal(again.stdout, file.read(), "the file read and written again")
+    check(any("6.13" in line for line in t.stdout), f"the report: {t.stdout}")
+    done = harness.roletrace("check", "--without", "map_lock")
+    check("--  memory maps" in done.stdout, done.stdout)
+    f.finish()
+
+
 def test_growth_in_report_and_prometheus():
     f = Fixture("grows")
     page = os.path.join(harness.scratch(), "out.prom")
