@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * Allocations: programs at the entries and ends of an allocator's functions, and at page faults.
+ * Allocations: programs at the entries and ends of an allocator's functions.
  *
  * Only the outermost call of a thread counts: realloc may call malloc, and free. The call that has
  * begun is kept with its stack pointer; one that begins closely below it is inside it, one at or
@@ -24,8 +24,6 @@ char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
 /* An allocator's own frames are no larger than this, all of them together. */
 #define ALLOCATOR_STACK_BYTES (64ull << 10)
-/* Frames of panicked calls that were not swept yet: this many are looked through. */
-#define STALE_FRAMES 4
 
 #define CHUNK_MMAPPED 2u
 #define CHUNK_FLAGS 7u
@@ -62,24 +60,6 @@ static __always_inline struct rt_mem_sums *owner_sums(rt_u32 owner)
 	rt_u32 key = shard_of(owner);
 
 	return bpf_map_lookup_elem(&owners, &key);
-}
-
-/* The call path that is running: that of the innermost frame that is not known to be dead. */
-static __always_inline rt_u32 owner_at(struct task_struct *t, rt_u64 sp)
-{
-	struct rt_stack *s = bpf_task_storage_get(&stacks, t, 0, 0);
-	rt_u32 depth;
-
-	if (!s)
-		return RT_PATH_ROOT;
-	depth = s->depth;
-	for (int i = 0; i < STALE_FRAMES && depth; i++, depth--) {
-		const struct rt_frame *f = &s->f[(depth - 1) & (RT_STACK_DEPTH - 1)];
-
-		if (f->sp > sp || f->flags & RT_FRAME_FOREIGN)
-			return f->path;
-	}
-	return RT_PATH_ROOT;
 }
 
 /* What glibc's block really takes: malloc_usable_size. */
@@ -396,23 +376,6 @@ int mem_entry(struct pt_regs *ctx)
 		count_free(sums_of(family, ctx->si), ctx->si);
 		break;
 	}
-	return 0;
-}
-
-/* --memory growth: who touches memory for the first time. */
-SEC("tp_btf/page_fault_user")
-int BPF_PROG(page_fault, unsigned long address, struct pt_regs *regs, unsigned long error_code)
-{
-	struct task_struct *t = bpf_get_current_task_btf();
-	rt_u64 *n;
-	rt_u32 key;
-
-	if (!is_ours(t))
-		return 0;
-	key = shard_of(owner_at(t, regs->sp));
-	n = bpf_map_lookup_elem(&faults, &key);
-	if (n)
-		add(n, 1);
 	return 0;
 }
 

@@ -75,6 +75,7 @@ static const char doc[] =
 	"  sudo roletrace --pid 4711 --pid 4712            two at once\n"
 	"  roletrace list --exe target/release/pool_sv2    what would be probed\n"
 	"  sudo roletrace check                    what this machine allows\n"
+	"  sudo roletrace check --pid 4711         ... and which allocators that process has\n"
 	"  roletrace report role.json --sort p95   a saved snapshot again\n"
 	"  roletrace report role.json -o role.csv  ... in another format\n"
 	"  roletrace flame role.json -o role.html  flamegraphs; also .svg .folded .pb.gz\n"
@@ -85,7 +86,7 @@ static const char doc[] =
 
 static const char args_doc[] =
 	"--pid N... | --name COMM | --exe PATH\n-- COMMAND [ARGUMENT...]\nlist "
-	"--pid N | --exe PATH\ncheck\nreport FILE\nflame FILE -o FILE";
+	"--pid N | --exe PATH\ncheck [--pid N]\nreport FILE\nflame FILE -o FILE";
 
 static const struct argp_option table[] = {
 	{ "pid", 'p', "N", 0, "The process to trace; repeatable: several at once, a file each", 0 },
@@ -338,13 +339,14 @@ static unsigned int commands_of(int key)
 	case KEY_EXCLUDE:
 		return TRACE | LIST | REPORT;
 	case 'p':
+	case KEY_MEMORY:
+	case KEY_ALLOCATOR:
+		return TRACE | LIST | CHECK;
 	case KEY_EXE:
 	case KEY_DEBUG_FILE:
 	case KEY_PROFILE:
 	case KEY_NO_FUNCTIONS:
 	case KEY_EXIT:
-	case KEY_MEMORY:
-	case KEY_ALLOCATOR:
 		return TRACE | LIST;
 	case 'o':
 		return TRACE | REPORT | FLAME;
@@ -383,11 +385,16 @@ static void check_whole(struct argp_state *state, const struct options *o)
 			argp_error(state, "flame needs the FILE of a snapshot, and -o FILE");
 		return;
 	}
-	if (o->command == COMMAND_CHECK || o->command == COMMAND_REPORT) {
+	if (o->command == COMMAND_REPORT) {
 		if (ways)
-			argp_error(state, "check and report take no process");
-		if (o->command == COMMAND_REPORT && !o->file)
+			argp_error(state, "report takes no process");
+		if (!o->file)
 			argp_error(state, "report needs the FILE of a snapshot");
+		return;
+	}
+	if (o->command == COMMAND_CHECK) {
+		if (ways > !!o->pid || o->pids.cnt > 1)
+			argp_error(state, "check takes one --pid at most");
 		return;
 	}
 	if (o->command == COMMAND_LIST && (o->name || o->argv || o->pids.cnt > 1))

@@ -10,6 +10,7 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
+#include "attach/memory.h"
 #include "attach/profiler.h"
 #include "attach/stacks.h"
 #include "attach/threads.h"
@@ -20,6 +21,7 @@
 #include "choose.h"
 #include "codes.h"
 #include "collect/collect.h"
+#include "latecomers.h"
 #include "machine.h"
 #include "options.h"
 #include "outputs.h"
@@ -48,9 +50,10 @@ struct run {
 	bool target_open;
 	struct plan *plan;
 	struct tracer *tracer;
-	struct threads *threads;   /* NULL: not watched */
-	struct stacks *stacks;	   /* NULL: nobody asks for native ones */
-	struct profiler *profiler; /* NULL: no profiles */
+	struct threads *threads;       /* NULL: not watched */
+	struct stacks *stacks;	       /* NULL: nobody asks for native ones */
+	struct profiler *profiler;     /* NULL: no profiles */
+	struct latecomers *latecomers; /* NULL: no allocators are traced */
 	struct collector *collector;
 	struct outputs outputs;
 	struct live *live;
@@ -180,6 +183,18 @@ static int attach_profiler(struct run *r)
 	return err ? code__say(code__of(err), reason, strerror(-err)) : CODE_OK;
 }
 
+/* Functions and what is mapped already can be traced without. */
+static void watch_for_allocators(struct run *r)
+{
+	const struct memory *memory = tracer__memory(r->tracer);
+
+	if (!memory || memory__why(memory))
+		return;
+	r->latecomers = latecomers__new(r->opts, &r->machine->mode, &r->target, r->plan, r->tracer);
+	if (!r->latecomers)
+		log_warn("cannot watch for allocators that are mapped later: %s", strerror(errno));
+}
+
 static int attach(struct run *r)
 {
 	struct collector_opts co = {
@@ -212,6 +227,7 @@ static int attach(struct run *r)
 	r->collector = collector__new(r->plan, &r->target, r->tracer, &co);
 	if (!r->collector)
 		return code__say(CODE_FAILED, NULL, strerror(errno));
+	watch_for_allocators(r);
 	return CODE_OK;
 }
 
@@ -364,11 +380,12 @@ static enum run_end loop(struct run *r)
 		{ .fd = r->target.pidfd, .events = POLLIN },
 		{ .fd = s->timer_fd, .events = POLLIN },
 		{ .fd = r->stacks ? stacks__fd(r->stacks) : -1, .events = POLLIN },
+		{ .fd = latecomers__fd(r->latecomers), .events = POLLIN },
 	};
 	uint64_t ticks;
 
 	while (!session__is_over(s)) {
-		if (poll(fds, 4, wait_ms(s)) < 0 && errno != EINTR)
+		if (poll(fds, 5, wait_ms(s)) < 0 && errno != EINTR)
 			break;
 		if (fds[0].revents)
 			session__take_signal(s);
@@ -381,6 +398,8 @@ static enum run_end loop(struct run *r)
 		}
 		if (fds[3].revents)
 			stacks__tick(r->stacks, clock__mono_ns());
+		if (fds[4].revents)
+			latecomers__look(r->latecomers);
 		if (fds[2].revents && read(s->timer_fd, &ticks, sizeof(ticks)) == sizeof(ticks))
 			on_tick(r);
 	}
@@ -428,6 +447,7 @@ static int finish(struct run *r)
 
 static void clean_up(struct run *r)
 {
+	latecomers__free(r->latecomers);
 	collector__free(r->collector);
 	threads__free(r->threads);
 	profiler__free(r->profiler);

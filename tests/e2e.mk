@@ -83,6 +83,16 @@ $(FIX)/libplugin.so: tests/fixtures/libs/plugin.c
 $(FIX)/opens_plugin: tests/fixtures/libs/opens_plugin.c tests/fixtures/c/fixture.h
 	$(call say,FIXTURE,$@)mkdir -p $(@D) && $(CC) $(FIX_CFLAGS) -o $@ $< -ldl
 
+# L12: allocators that come with a library
+FIX_BIN += $(FIX)/late_allocs $(FIX)/late-allocs-rust $(FIX)/libgreedy.so $(FIX)/libgreedy-lto.so
+$(FIX)/late_allocs: tests/fixtures/libs/late_allocs.c tests/fixtures/c/fixture.h
+	$(call say,FIXTURE,$@)mkdir -p $(@D) && $(CC) $(FIX_CFLAGS) -o $@ $< -ldl
+$(FIX)/late-allocs-rust: tests/fixtures/rust/late_allocs.rs
+	$(call say,FIXTURE,$@)$(RUST_FIXTURE) --crate-name late_allocs
+$(FIX)/libgreedy-lto.so: RUST_ALLOCS = -C lto=fat -C codegen-units=1 -C panic=abort
+$(FIX)/libgreedy%so: tests/fixtures/rust/greedy.rs
+	$(call say,FIXTURE,$@)$(RUST_FIXTURE) --crate-name greedy --crate-type cdylib $(RUST_ALLOCS)
+
 # E1: one source, linked in all ways
 $(FIX)/calls-no-pie: FIX_LINK = -no-pie
 $(FIX)/calls-static-pie: FIX_LINK = -static-pie

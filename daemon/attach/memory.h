@@ -21,7 +21,6 @@ struct memory;
 struct memory_opts {
 	bool no_kernel;		  /* the kernel lacks what it takes: only the process is watched */
 	bool no_returns;	  /* return probes would kill the target */
-	bool growth;		  /* page faults by call path */
 	rt_u32 max_blocks;	  /* bound of the table of live blocks */
 	const char *const *paths; /* that open the files, one per object of the plan */
 	rt_u32 tgid;		  /* of the target, for the kernel */
@@ -36,6 +35,11 @@ int memory__new(const struct object *functions, const struct plan *plan,
 		char **reason);
 void memory__start(struct memory *m);
 void memory__stop(struct memory *m);
+/* Traces the allocators that were added to the plan, from its first-th on; the path that opens
+ * their file. 0 or -errno. */
+int memory__adopt(struct memory *m, size_t first, const char *path);
+/* When an allocator that came later was attached to; 0: from the start on. */
+uint64_t memory__since_unix_ns(const struct memory *m, rt_u32 allocator);
 /* Takes the allocators' probes away; what was counted stays. */
 void memory__shed(struct memory *m);
 /* The open links go to the closer. */
@@ -49,8 +53,8 @@ size_t memory__probe_cnt(const struct memory *m);
 /* What an allocator (of the plan) did since the gate opened; classes has RT_MEM_CLASSES places. */
 void memory__sums(const struct memory *m, rt_u32 allocator, struct rt_mem_sums *classes);
 void memory__events(const struct memory *m, rt_u32 allocator, struct rt_mem_events *out);
-/* What a call path (its id) allocated, and how many pages it touched first. */
-void memory__owner(const struct memory *m, rt_u32 path, struct rt_mem_sums *out, rt_u64 *faults);
+/* What a call path (its id) allocated. */
+void memory__owner(const struct memory *m, rt_u32 path, struct rt_mem_sums *out);
 rt_u64 memory__lost(const struct memory *m, enum rt_mem_lost what);
 /* What the probes have cost the target so far, ns, and how many hits that were. */
 rt_u64 memory__cost_ns(const struct memory *m, rt_u64 *hits);

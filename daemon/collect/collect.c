@@ -10,6 +10,7 @@
 #include <sys/wait.h>
 
 #include "attach/governor.h"
+#include "attach/growth.h"
 #include "attach/memory.h"
 #include "base/clock.h"
 #include "collect/memory.h"
@@ -354,7 +355,7 @@ static uint64_t recursion_misses(const struct collector *c)
 		if (!bpf_prog_get_info_by_fd(bpf_program__fd(progs[i]), &info, &len))
 			n += info.recursion_misses;
 	}
-	return n;
+	return n + (tracer__growth(c->tracer) ? growth__missed(tracer__growth(c->tracer)) : 0);
 }
 
 /* Calls that were counted and, to keep to the budget, not timed. */

@@ -17,6 +17,7 @@
 #include "base/clock.h"
 #include "base/fs.h"
 #include "base/strbuf.h"
+#include "collect/growth.h"
 #include "collect/paths.h"
 #include "collect/trend.h"
 
@@ -41,7 +42,8 @@ struct survivors {
 struct memory_collector {
 	const struct plan *plan;
 	const struct target *target;
-	struct memory *memory; /* NULL: nothing is traced */
+	struct memory *memory;	     /* NULL: no allocator is traced */
+	const struct growth *growth; /* NULL: --memory off */
 	const struct object *obj;
 	struct trend *trend;
 	bool stacks;
@@ -64,6 +66,7 @@ struct memory_collector *memory_collector__new(const struct plan *plan, const st
 	c->plan = plan;
 	c->target = target;
 	c->memory = tracer__memory(tracer);
+	c->growth = tracer__growth(tracer);
 	c->obj = tracer__object(tracer);
 	c->leak_after_s = leak_after_s;
 	c->owner_cnt = c->obj->path_cnt + RT_PATH_FIRST;
@@ -169,14 +172,13 @@ static bool is_used(const struct memory_collector *c, rt_u32 path)
 static void sample(struct memory_collector *c, uint64_t now_ns)
 {
 	struct rt_mem_sums sums;
-	rt_u64 faults;
 
 	read_process(c);
 	for (rt_u32 path = 0; c->stacks && path < c->owner_cnt; path++) {
 		c->live[path] = 0;
 		if (!is_used(c, path))
 			continue;
-		memory__owner(c->memory, path, &sums, &faults);
+		memory__owner(c->memory, path, &sums);
 		c->live[path] = (int64_t)(sums.alloc_bytes - sums.freed_bytes);
 	}
 	/* out of memory there is a gap */
@@ -265,13 +267,6 @@ static int by_live(const void *a, const void *b)
 	return x->alloc_bytes < y->alloc_bytes ? 1 : x->alloc_bytes > y->alloc_bytes ? -1 : 0;
 }
 
-static int by_faults(const void *a, const void *b)
-{
-	const struct snapshot_faults *x = a, *y = b;
-
-	return x->page_faults < y->page_faults ? 1 : x->page_faults > y->page_faults ? -1 : 0;
-}
-
 static uint64_t above_zero(uint64_t a, uint64_t b)
 {
 	return a > b ? a - b : 0;
@@ -304,47 +299,32 @@ static int fill_stack(const struct memory_collector *c, struct snapshot *s, rt_u
 	return 0;
 }
 
-static int fill_faults(const struct memory_collector *c, struct snapshot *s, rt_u32 path, rt_u64 n)
-{
-	struct snapshot_faults *out = &s->memory->faults[s->memory->faults_cnt];
-
-	out->page_faults = n;
-	out->frames = paths__frames(c->obj, s, path, &out->depth);
-	s->memory->page_faults += n;
-	s->memory->faults_cnt++;
-	return out->frames ? 0 : -ENOMEM;
-}
-
 static int fill_owners(struct memory_collector *c, struct snapshot *s)
 {
 	uint64_t now_ns = clock__mono_ns();
 	struct rt_mem_sums sums;
 	size_t used = 0;
-	rt_u64 faults;
-	int err = 0;
+	int err;
 
-	if (c->stacks)
-		err = find_survivors(c, now_ns);
+	if (!c->stacks)
+		return 0;
+	err = find_survivors(c, now_ns);
 	for (rt_u32 path = 0; path < c->owner_cnt; path++)
 		used += is_used(c, path);
 	s->alloc_stacks = calloc(used + 1, sizeof(*s->alloc_stacks));
-	s->memory->faults = calloc(used + 1, sizeof(*s->memory->faults));
-	if (!s->alloc_stacks || !s->memory->faults)
+	if (!s->alloc_stacks)
 		return -ENOMEM;
-	for (size_t i = 0; i < s->fn_cnt && c->stacks; i++)
+	for (size_t i = 0; i < s->fn_cnt; i++)
 		s->fns[i].has_alloc = true;
 	for (rt_u32 path = 0; path < c->owner_cnt && used && !err; path++) {
 		if (!is_used(c, path))
 			continue;
 		used--; /* those that come up meanwhile wait for the next time */
-		memory__owner(c->memory, path, &sums, &faults);
-		if (c->stacks && sums.alloc_cnt)
+		memory__owner(c->memory, path, &sums);
+		if (sums.alloc_cnt)
 			err = fill_stack(c, s, path, &sums, now_ns);
-		if (faults && !err)
-			err = fill_faults(c, s, path, faults);
 	}
 	qsort(s->alloc_stacks, s->alloc_stack_cnt, sizeof(*s->alloc_stacks), by_live);
-	qsort(s->memory->faults, s->memory->faults_cnt, sizeof(*s->memory->faults), by_faults);
 	return err;
 }
 
@@ -361,7 +341,8 @@ static int fill_allocator(const struct memory_collector *c, rt_u32 i,
 					    .basis = a->chunk ? "usable" : "requested",
 					    .why = a->why,
 					    .traced = a->chosen && !memory__why(c->memory),
-					    .totals = a->totals };
+					    .totals = a->totals,
+					    .since_unix_ns = memory__since_unix_ns(c->memory, i) };
 	if (!out->traced)
 		return 0;
 	memory__sums(c->memory, i, classes);
@@ -467,21 +448,28 @@ int memory_collector__fill(struct memory_collector *c, struct snapshot *s)
 	struct snapshot_memory *m;
 	int err;
 
-	if (!c->memory)
+	if (!c->growth)
 		return 0;
 	m = s->memory = snapshot_memory__new();
 	if (!m)
 		return -ENOMEM;
 	m->mode = mode_of(c->plan);
 	/* the words outlive what they are about */
-	if (memory__why(c->memory)) {
+	if (c->memory && memory__why(c->memory)) {
 		if (!s->arena && !(s->arena = arena__new()))
 			return -ENOMEM;
 		m->why = arena__strdup(s->arena, memory__why(c->memory));
 		if (!m->why)
 			return -ENOMEM;
 	}
-	if (memory__is_shed(c->memory))
+	if (c->plan->late_why && !m->why) {
+		if (!s->arena && !(s->arena = arena__new()))
+			return -ENOMEM;
+		m->why = arena__strdup(s->arena, c->plan->late_why);
+		if (!m->why)
+			return -ENOMEM;
+	}
+	if (c->memory && memory__is_shed(c->memory))
 		m->why = "over budget: the allocator's probes were taken away, the figures are as "
 			 "of then";
 	m->reliable = !m->why;
@@ -491,6 +479,7 @@ int memory_collector__fill(struct memory_collector *c, struct snapshot *s)
 	if (s->window.settled)
 		read_pss(c);
 	fill_process(c, m);
-	err = fill_allocators(c, m);
+	err = c->memory ? fill_allocators(c, m) : 0;
+	err = err ?: growth_rows__fill(c->growth, c->obj, s);
 	return err ?: fill_owners(c, s);
 }

@@ -460,7 +460,9 @@ static int note_operators(struct search *s)
 
 int allocators__add(struct build *b, const struct image *img)
 {
-	struct search s = { .build = b, .img = img, .shared = b->objects.cnt > 1 };
+	struct search s = { .build = b,
+			    .img = img,
+			    .shared = b->objects.cnt > 1 || b->req->library };
 	int err;
 
 	scan(&s);

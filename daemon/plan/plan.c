@@ -588,6 +588,7 @@ void plan__free(struct plan *plan)
 	free(plan->allocators);
 	free(plan->mem_sites);
 	free(plan->memory_why);
+	free(plan->late_why);
 	free(plan->objects);
 	free(plan->notes);
 	free(plan->fns);

@@ -89,7 +89,7 @@ _roletrace() {
 	*)
 		case $command,$cur in
 		list,-*) _roletrace_words "$list" "$cur" ;;
-		check,-*) _roletrace_words '--verbose' "$cur" ;;
+		check,-*) _roletrace_words '--pid --memory --allocator --verbose' "$cur" ;;
 		report,-*) _roletrace_words "$common $output --width" "$cur" ;;
 		flame,-*) _roletrace_words '--output --kind --diff --verbose' "$cur" ;;
 		report,* | flame,*) _roletrace_files "$cur" ;;

@@ -127,6 +127,28 @@ def test_e7_allocator_is_found_and_listed():
     f.finish()
 
 
+def check_of(f, *args):
+    done = harness.roletrace("check", "--pid", f.pid, *args)
+    equal((done.returncode, done.stderr), (0, ""), "check --pid")
+    equal(f.breakpoints(), [], "breakpoints by check")
+    f.finish()
+    return done.stdout
+
+
+def test_check_says_which_allocators_a_process_has():
+    said = check_of(Fixture("allocs"))
+    check(re.search(r"allocators, with --memory live:\n  glibc in libc.so.6, traced: .*malloc", said), said)
+    # half a family is not believed, and the reason stands there
+    lto = os.path.join(harness.FIXTURES, "rust-allocs-lto")
+    said = check_of(Fixture("allocs", 1, 1, exe=lto))
+    check(re.search(r"rust in rust-allocs-lto, incomplete: __rust_dealloc has no symbol", said), said)
+    check("glibc in libc.so.6, traced" in said, said)
+    said = check_of(Fixture("allocs", 1, 1, exe=lto), "--memory", "stacks", "--allocator", "rust")
+    check("none can be traced: " in said, said)
+    done = harness.roletrace("check", "--pid", "4194303")
+    equal(done.returncode, 3, f"exit code: {done.stderr}")
+
+
 def test_memory_over_budget_lets_go():
     """A hot allocator is not slowed for longer than a second, and the file says so."""
     f, _ = warm(2, 2_000_000)
