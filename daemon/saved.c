@@ -148,6 +148,7 @@ int saved__report(const struct options *opts)
 	int code = outputs__open(&outputs, opts);
 
 	code = code ?: saved__load(&opts->file, 1, &s);
+	code = code ?: outputs__check_kinds(&outputs, s, opts->file, false);
 	code = code ?: filter(s, opts, &ro.left_out);
 	ro.chosen = opts->functions.cnt || opts->crates.cnt;
 	if (!code && outputs.cnt) {
