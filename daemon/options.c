@@ -130,7 +130,7 @@ static const struct argp_option table[] = {
 	  "Write the snapshot to FILE (repeatable; default ./roletrace-COMM-PID.json; `-' is "
 	  "standard output). FORMAT is json, csv, csv-buckets, csv-threads, prom, or of stacks "
 	  "html, svg, folded, pprof or speedscope; without it FILE's suffix "
-	  "tells",
+	  "tells. svg-live:FILE or FILE.live.svg name the kind of stacks, as of --kind",
 	  2 },
 	{ "sort", KEY_SORT, "total|calls|avg|p95|max|self|name", 0,
 	  "Order of the report's rows (default: total)", 2 },

@@ -550,25 +550,57 @@ static void fill_head(const struct collector *c, struct snapshot *s)
 	s->hint = c->plan->hint;
 }
 
-/* Rows of functions the kernel refused are no rows: they stand in skipped. Edges keep their ends.
+/* What is left of a row whose function has no probes: what samples tell. */
+static struct snapshot_fn as_unprobed(const struct collector *c, uint32_t fn,
+				      const struct snapshot_fn *row)
+{
+	const struct plan_fn *pf = &c->plan->fns[fn];
+
+	return (struct snapshot_fn){ .name = row->name,
+				     .symbol = row->symbol,
+				     .crate = row->crate,
+				     .file = row->file,
+				     .line = row->line,
+				     .coverage = COVERAGE_SAMPLED,
+				     .unprobed = true,
+				     .origin = FRAME_OWN,
+				     .module = c->plan->objects[pf->object].name,
+				     .cpu_samples = row->cpu_samples,
+				     .cpu_self_samples = row->cpu_self_samples,
+				     .cpu_inlined_samples = row->cpu_inlined_samples };
+}
+
+/*
+ * Rows of functions the kernel refused stand in skipped; they are rows only where samples hit them,
+ * behind the others. Edges keep their ends.
  */
-static void drop_refused(const struct collector *c, struct snapshot *s)
+static int drop_refused(const struct collector *c, struct snapshot *s)
 {
 	uint32_t *to = calloc(s->fn_cnt + 1, sizeof(*to)), n = 0;
+	struct snapshot_fn *unprobed = calloc(s->fn_cnt + 1, sizeof(*unprobed));
+	size_t unprobed_cnt = 0;
 
-	if (!to)
-		return;
+	if (!to || !unprobed) {
+		free(to);
+		free(unprobed);
+		return -ENOMEM;
+	}
 	for (uint32_t fn = 0; fn < s->fn_cnt; fn++) {
 		to[fn] = n;
 		if (!tracer__refused(c->tracer, fn))
 			s->fns[n++] = s->fns[fn];
+		else if (s->fns[fn].cpu_samples)
+			unprobed[unprobed_cnt++] = as_unprobed(c, fn, &s->fns[fn]);
 	}
 	for (size_t i = 0; i < s->edge_cnt; i++) {
 		s->edges[i].caller = to[s->edges[i].caller];
 		s->edges[i].callee = to[s->edges[i].callee];
 	}
-	s->fn_cnt = n;
+	memcpy(&s->fns[n], unprobed, unprobed_cnt * sizeof(*unprobed));
+	s->fn_cnt = n + unprobed_cnt;
 	free(to);
+	free(unprobed);
+	return 0;
 }
 
 void collector__set_light(struct collector *c, bool light)
@@ -606,11 +638,13 @@ int collector__snapshot(struct collector *c, struct snapshot **out)
 	err = err ?: fill_health(c, s);
 	err = err ?: fill_gaps(c, s);
 	err = err ?: fill_late(c, s);
+	err = err ?: drop_refused(c, s);
+	if (c->profile_reader)
+		err = err ?: profile_reader__add_rows(c->profile_reader, s);
 	if (err) {
 		snapshot__free(s);
 		return err;
 	}
-	drop_refused(c, s);
 	*out = s;
 	return 0;
 }

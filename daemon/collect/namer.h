@@ -16,13 +16,19 @@
 
 struct namer;
 
+/* A function. */
+struct named_fn {
+	struct snapshot_frame f;
+	const char *symbol; /* NULL: no name was found, f.name says where it is */
+	const char *crate;
+	uint32_t row; /* in the plan's functions, or NAMED_NO_ROW */
+};
+
 struct named {
 	uint64_t frame; /* RT_FRAME_PC */
-	struct snapshot_frame f;
-	const char *symbol, *crate; /* symbol NULL: no name was found, f.name says where it is */
-	const struct snapshot_frame *inlined; /* what is inlined there, the outermost first */
+	struct named_fn fn;
+	const struct named_fn *inlined; /* what is inlined there, the outermost first */
 	uint32_t inlined_cnt;
-	uint32_t row; /* in the plan's functions, or NAMED_NO_ROW */
 };
 #define NAMED_NO_ROW UINT32_MAX
 

@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/vec.h"
+#include "collect/cpu_rows.h"
 #include "collect/namer.h"
 #include "roletrace/unwind.h"
 
@@ -19,6 +20,7 @@ struct profile_reader {
 	struct profiler *profiler;
 	const struct stacks *stacks;
 	struct namer *namer;
+	struct cpu_rows *rows; /* of the snapshot that is being made; NULL: no CPU profile */
 	uint64_t next_learn_ns;
 };
 
@@ -33,9 +35,10 @@ struct read_stack {
 
 struct reading {
 	VEC(struct read_stack) stacks;
-	VEC(uint64_t) frames;		/* innermost first, as kept */
-	VEC(uint32_t) refs;		/* into the profiles' frames, roots first */
-	uint64_t *waiting_ns, *waiting; /* by place: waits that go on */
+	VEC(uint64_t) frames;		  /* innermost first, as kept */
+	VEC(uint32_t) refs;		  /* into the profiles' frames, roots first */
+	VEC(const struct named_fn *) fns; /* by profiles' frame; NULL: of no function */
+	uint64_t *waiting_ns, *waiting;	  /* by place: waits that go on */
 	uint64_t now_ns, min_ns;
 	uint64_t waits, lost_waits; /* that go on */
 	struct snapshot_profiles *out;
@@ -63,6 +66,7 @@ void profile_reader__free(struct profile_reader *r)
 {
 	if (!r)
 		return;
+	cpu_rows__free(r->rows);
 	namer__free(r->namer);
 	free(r);
 }
@@ -149,22 +153,33 @@ static int learn(struct profile_reader *r, const struct reading *rd, bool final)
 	return err;
 }
 
-static int push_ref(struct reading *rd, const struct snapshot_frame *frame)
+static const struct named_fn unnamed = { .f.name = "[not named yet]" };
+
+/* The first function that a frame is of stands for it: they differ in nothing that is shown. */
+static int push_ref(struct reading *rd, const struct named_fn *fn)
 {
 	uint32_t *slot = vec__push(&rd->refs);
 
 	if (!slot)
 		return -ENOMEM;
-	*slot = profiles__frame(rd->out, frame);
-	return *slot == UINT32_MAX ? -ENOMEM : 0;
+	*slot = profiles__frame(rd->out, &fn->f);
+	if (*slot == UINT32_MAX)
+		return -ENOMEM;
+	while (rd->fns.cnt <= *slot) {
+		const struct named_fn **added = vec__push(&rd->fns);
+
+		if (!added)
+			return -ENOMEM;
+		*added = fn->f.module && fn->f.kind != FRAME_KERNEL ? fn : NULL;
+	}
+	return 0;
 }
 
 /* A frame, and the functions that are inlined in it. */
 static int name_frame(const struct profile_reader *r, struct reading *rd, uint64_t frame)
 {
-	static const struct snapshot_frame unnamed = { .name = "[not named yet]" };
 	const struct named *n = namer__get(r->namer, frame);
-	int err = push_ref(rd, n ? &n->f : &unnamed);
+	int err = push_ref(rd, n ? &n->fn : &unnamed);
 
 	for (uint32_t i = 0; n && i < n->inlined_cnt && !err; i++)
 		err = push_ref(rd, &n->inlined[i]);
@@ -188,38 +203,46 @@ static int name_stacks(const struct profile_reader *r, struct reading *rd)
 
 /* ---- functions ---- */
 
-/* A recursive function is inclusive of itself once. */
-static bool seen_further_in(const struct profile_reader *r, const uint64_t *frames, uint32_t at,
-			    uint32_t row)
+static bool in_kernel(const struct reading *rd, uint32_t ref)
 {
-	for (uint32_t i = 0; i < at; i++) {
-		const struct named *n = namer__get(r->namer, frames[i]);
+	return rd->out->frames.data[ref].kind == FRAME_KERNEL;
+}
 
-		if (n && n->row == row)
+static bool has_unnamed(const struct profile_reader *r, const struct reading *rd,
+			const struct read_stack *st)
+{
+	for (uint32_t i = 0; i < st->depth; i++)
+		if (!namer__get(r->namer, rd->frames.data[st->first + i]))
 			return true;
-	}
 	return false;
 }
 
-/* The innermost frame has the sample to itself, the kernel's work for it included. */
-static void count_functions(const struct profile_reader *r, const struct reading *rd,
-			    struct snapshot *s)
+static int count_functions(struct profile_reader *r, const struct reading *rd, struct snapshot *s)
 {
+	struct snapshot_profile *cpu = rd->out->of[PROFILE_CPU];
+
+	cpu_rows__free(r->rows);
+	r->rows = NULL;
+	if (!cpu)
+		return 0;
+	r->rows = cpu_rows__new(rd->fns.data, rd->fns.cnt);
+	if (!r->rows)
+		return -ENOMEM;
 	for (size_t i = 0; i < rd->stacks.cnt; i++) {
 		const struct read_stack *st = &rd->stacks.data[i];
-		const uint64_t *frames = rd->frames.data + st->first;
-		uint32_t leaf = st->depth && RT_FRAME_OBJECT(frames[0]) == RT_OBJECT_KERNEL;
+		const uint32_t *refs = rd->refs.data + st->first_ref;
+		uint32_t depth = st->ref_cnt;
 
-		for (uint32_t f = 0; f < st->depth && st->kind == RT_STACK_CPU; f++) {
-			const struct named *n = namer__get(r->namer, frames[f]);
-
-			if (!n || n->row >= s->fn_cnt || seen_further_in(r, frames, f, n->row))
-				continue;
-			s->fns[n->row].cpu_samples += st->cnt;
-			if (f == leaf)
-				s->fns[n->row].cpu_self_samples += st->cnt;
-		}
+		if (st->kind != RT_STACK_CPU)
+			continue;
+		if (has_unnamed(r, rd, st))
+			cpu->unnamed += st->cnt;
+		while (depth && in_kernel(rd, refs[depth - 1]))
+			depth--;
+		cpu_rows__add(r->rows, refs, depth, st->cnt);
 	}
+	cpu_rows__book(r->rows, s);
+	return 0;
 }
 
 /* ---- adding up ---- */
@@ -320,13 +343,22 @@ int profile_reader__fill(struct profile_reader *r, struct snapshot *s, uint64_t 
 	err = err ?: fill_head(r, &rd);
 	err = err ?: learn(r, &rd, final);
 	err = err ?: name_stacks(r, &rd);
+	err = err ?: count_functions(r, &rd, s);
 	err = err ?: add_up(&rd);
-	if (!err)
-		count_functions(r, &rd, s);
 	free(rd.waiting);
 	free(rd.waiting_ns);
 	vec__free(&rd.stacks);
 	vec__free(&rd.frames);
 	vec__free(&rd.refs);
+	vec__free(&rd.fns);
+	return err;
+}
+
+int profile_reader__add_rows(struct profile_reader *r, struct snapshot *s)
+{
+	int err = r->rows ? cpu_rows__append(r->rows, s) : 0;
+
+	cpu_rows__free(r->rows);
+	r->rows = NULL;
 	return err;
 }

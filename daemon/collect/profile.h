@@ -24,5 +24,7 @@ void profile_reader__free(struct profile_reader *r);
  * by their places. now_ns: of CLOCK_MONOTONIC, the end of waits that go on. 0 or -errno.
  */
 int profile_reader__fill(struct profile_reader *r, struct snapshot *s, uint64_t now_ns, bool final);
+/* To follow, once s->fns has its last shape: rows of functions that were sampled and not probed. */
+int profile_reader__add_rows(struct profile_reader *r, struct snapshot *s);
 
 #endif

@@ -26,6 +26,16 @@ static const enum profile_kind profile_of[FLAME_CNT] = {
 	[FLAME_CPU] = PROFILE_CPU, [FLAME_OFF_CPU] = PROFILE_OFF_CPU
 };
 
+bool flame__find_kind(const char *word, size_t len, enum flame_kind *out)
+{
+	for (int i = 0; i < FLAME_CNT; i++)
+		if (strlen(flame_infos[i].word) == len && !memcmp(flame_infos[i].word, word, len)) {
+			*out = (enum flame_kind)i;
+			return true;
+		}
+	return false;
+}
+
 unsigned int flame__kinds(const struct snapshot *s)
 {
 	unsigned int kinds = 0;

@@ -3,7 +3,7 @@
  * Flamegraphs: what the formats for weighted stacks (html, svg, folded, pprof, speedscope) share.
  * A snapshot's profiles, call tree and allocation stacks become graphs of one shape over one table
  * of frames. Draws nothing and writes nothing itself. Private to export/, but for struct flame_ask
- * and flame__kinds.
+ * and the kinds.
  */
 #ifndef EXPORT_FLAME_H
 #define EXPORT_FLAME_H
@@ -39,6 +39,8 @@ struct flame_ask {
 	enum flame_kind kind;		/* FLAME_ANY */
 };
 
+/* The kind of that word; false: there is none. */
+bool flame__find_kind(const char *word, size_t len, enum flame_kind *out);
 /* The kinds that a snapshot has, a bit each (1 << kind). */
 unsigned int flame__kinds(const struct snapshot *s);
 

@@ -63,6 +63,11 @@ static void profile(struct jsonw *w, const struct snapshot_profile *p, enum prof
 	put_uint(w, "count", p->count);
 	counts(w, "truncated", &p->truncated);
 	counts(w, "lost", &p->lost);
+	if (kind == PROFILE_CPU) {
+		put_uint(w, "unlisted_functions", p->unlisted_fns);
+		put_uint(w, "unlisted_self_samples", p->unlisted_self);
+		put_uint(w, "unnamed_samples", p->unnamed);
+	}
 	jsonw__key(w, "stacks");
 	jsonw__open(w, '[');
 	for (size_t i = 0; i < p->stacks.cnt; i++)

@@ -65,6 +65,9 @@ struct snapshot_profile {
 	VEC(struct snapshot_stack) stacks;
 	struct snapshot_counts truncated; /* samples or waits by reason */
 	struct snapshot_counts lost;
+	/* CPU: of the functions that were seen, those without a row of their own, and the samples
+	 * in which they are innermost; samples with frames that have no name yet */
+	uint64_t unlisted_fns, unlisted_self, unnamed;
 };
 
 struct snapshot_profiles {
@@ -113,6 +116,12 @@ uint32_t profiles__frame(struct snapshot_profiles *p, const struct snapshot_fram
  */
 int profiles__stack(struct snapshot_profiles *p, enum profile_kind kind, const uint32_t *frames,
 		    uint32_t depth, const struct snapshot_stack *figures);
+
+/* How long what was hit by so many samples ran: right in 95 of 100 cases within low and high. */
+struct profile_time {
+	uint64_t ns, low_ns, high_ns;
+};
+struct profile_time profile__time(const struct snapshot_profile *cpu, uint64_t samples);
 
 /* Adds n to what is counted under name, zeros too. 0 or -ENOMEM. */
 int profiles__count(struct snapshot_profiles *p, struct snapshot_counts *counts, const char *name,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "ui/hot.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/strbuf.h"
@@ -66,7 +67,7 @@ static struct weight *weigh(const struct snapshot_profiles *p, const struct snap
 }
 
 static void print_rows(const struct snapshot_profiles *p, const struct snapshot_profile *of,
-		       unsigned int width, size_t rows, struct strbuf *out)
+		       const struct hot_view *v, struct strbuf *out)
 {
 	uint64_t total;
 	struct weight *w = weigh(p, of, &total);
@@ -77,13 +78,15 @@ static void print_rows(const struct snapshot_profiles *p, const struct snapshot_
 		return;
 	}
 	qsort(w, p->frames.cnt, sizeof(*w), by_self);
-	strbuf__addf(out, "%8s %8s  %s\n", "self", "total", "function");
-	for (size_t i = 0; i < p->frames.cnt && i < rows && w[i].self; i++) {
+	snprintf(self, sizeof(self), "%8s %8s  %s", "Self", "Total", "Function");
+	text__cell(out, self, 0, STYLE_BOLD, v->colour);
+	strbuf__addc(out, '\n');
+	for (size_t i = 0; i < p->frames.cnt && i < v->rows && w[i].self; i++) {
 		text__percent(self, (double)w[i].self / (double)total);
 		text__percent(whole, (double)w[i].whole / (double)total);
 		strbuf__addf(out, "%8s %8s  ", self, whole);
 		text__name(out, p->frames.data[w[i].frame].name,
-			   width > CELLS + 20 ? width - CELLS - 1 : 20);
+			   v->width > CELLS + 20 ? v->width - CELLS - 1 : 20);
 		strbuf__addc(out, '\n');
 	}
 	free(w);
@@ -103,7 +106,99 @@ static void print_doubts(const struct snapshot_profile *of, const char *what, st
 				     of->lost.data[i].name);
 }
 
-static void print_cpu(const struct snapshot *s, unsigned int width, size_t rows, struct strbuf *out)
+/* ---- functions of the role, by CPU ---- */
+
+/* From so many columns on there are the second time, and its error. */
+#define SELF_FROM 60
+#define ERROR_FROM 80
+
+static bool is_shown(const struct snapshot_fn *fn, const struct hot_view *v)
+{
+	return fn->cpu_samples && (!fn->unprobed || fn->origin == FRAME_OWN || v->all);
+}
+
+/* "1.23s ±45.6ms": the wider half of the interval. */
+static void put_time(struct strbuf *out, const struct snapshot_profile *cpu, uint64_t samples,
+		     bool with_error)
+{
+	struct profile_time t = profile__time(cpu, samples);
+	char cell[TEXT_CELL] = "0", error[TEXT_CELL];
+
+	if (samples)
+		text__duration(cell, t.ns);
+	text__duration(error, t.high_ns - t.ns);
+	strbuf__addf(out, "%8s", cell);
+	if (with_error)
+		strbuf__addf(out, " ±%-7s", error);
+}
+
+static void own_row(const struct snapshot *s, const struct snapshot_fn *fn,
+		    const struct hot_view *v, struct strbuf *out)
+{
+	static const char inlined[] = " (inlined)";
+	bool copies = fn->cpu_inlined_samples == fn->cpu_samples && v->width >= SELF_FROM;
+	unsigned int taken = 20 + (copies ? sizeof(inlined) - 1 : 0);
+
+	put_time(out, s->profiles->of[PROFILE_CPU], fn->cpu_samples, true);
+	if (v->width >= SELF_FROM) {
+		put_time(out, s->profiles->of[PROFILE_CPU], fn->cpu_self_samples,
+			 v->width >= ERROR_FROM);
+		taken += v->width >= ERROR_FROM ? 17 : 8;
+	}
+	strbuf__adds(out, fn->unprobed ? " ~ " : "   ");
+	text__name(out, fn->name, v->width > taken + 20 ? v->width - taken : 20);
+	strbuf__adds(out, copies ? inlined : "");
+	strbuf__addc(out, '\n');
+}
+
+static void own_head(const struct hot_view *v, struct strbuf *out)
+{
+	struct strbuf line = STRBUF_INIT;
+
+	strbuf__addf(&line, "%8s         ", "CPU");
+	if (v->width >= SELF_FROM)
+		strbuf__addf(&line, "%8s%s", "Self", v->width >= ERROR_FROM ? "         " : "");
+	strbuf__addf(&line, "   %s", v->all ? "Function" : "Function of the role");
+	text__cell(out, line.s, 0, STYLE_BOLD, v->colour);
+	strbuf__addc(out, '\n');
+	strbuf__free(&line);
+}
+
+/* What a profile adds to functions that have probes, and those that have none. */
+static void print_own(const struct snapshot *s, const struct hot_view *v, struct strbuf *out)
+{
+	const struct snapshot_profile *cpu = s->profiles->of[PROFILE_CPU];
+	uint32_t *order = snapshot__sorted(s, SORT_CPU);
+	size_t shown = 0, left = 0;
+	bool unprobed = false;
+
+	for (size_t i = 0; order && i < s->fn_cnt; i++) {
+		const struct snapshot_fn *fn = &s->fns[order[i]];
+
+		if (!is_shown(fn, v))
+			continue;
+		if (shown >= v->rows) {
+			left++;
+			continue;
+		}
+		if (!shown++)
+			own_head(v, out);
+		own_row(s, fn, v, out);
+		unprobed |= fn->unprobed;
+	}
+	if (left)
+		strbuf__addf(out, "... and %zu more\n", left);
+	if (cpu->unlisted_fns)
+		strbuf__addf(out, "... and %llu functions with few samples, not in the file\n",
+			     (unsigned long long)cpu->unlisted_fns);
+	if (shown)
+		strbuf__adds(out, "  ±  true in 95 of 100 cases\n");
+	if (unprobed)
+		strbuf__adds(out, "  ~  not probed: known by samples alone\n");
+	free(order);
+}
+
+static void print_cpu(const struct snapshot *s, const struct hot_view *v, struct strbuf *out)
 {
 	const struct snapshot_profile *of = s->profiles->of[PROFILE_CPU];
 	char ran[TEXT_CELL], share[TEXT_CELL];
@@ -116,12 +211,13 @@ static void print_cpu(const struct snapshot *s, unsigned int width, size_t rows,
 	strbuf__addf(out,
 		     "CPU, by %llu samples at %llu Hz (an estimate): ran for %s, %s of a CPU\n",
 		     (unsigned long long)of->count, (unsigned long long)of->hz, ran, share);
-	print_rows(s->profiles, of, width, rows, out);
+	print_rows(s->profiles, of, v, out);
 	print_doubts(of, "samples", out);
+	text__gap(out);
+	print_own(s, v, out);
 }
 
-static void print_off_cpu(const struct snapshot *s, unsigned int width, size_t rows,
-			  struct strbuf *out)
+static void print_off_cpu(const struct snapshot *s, const struct hot_view *v, struct strbuf *out)
 {
 	const struct snapshot_profile *of = s->profiles->of[PROFILE_OFF_CPU];
 	char min[TEXT_CELL];
@@ -132,16 +228,16 @@ static void print_off_cpu(const struct snapshot *s, unsigned int width, size_t r
 	if (of->min_ns)
 		strbuf__addf(out, " of at least %s", min);
 	strbuf__adds(out, " of all threads, by time\n");
-	print_rows(s->profiles, of, width, rows, out);
+	print_rows(s->profiles, of, v, out);
 	print_doubts(of, "waits", out);
 }
 
-void hot__print(const struct snapshot *s, unsigned int width, size_t rows, struct strbuf *out)
+void hot__print(const struct snapshot *s, const struct hot_view *v, struct strbuf *out)
 {
 	if (!s->profiles)
 		return;
 	if (s->profiles->of[PROFILE_CPU])
-		print_cpu(s, width, rows, out);
+		print_cpu(s, v, out);
 	if (s->profiles->of[PROFILE_OFF_CPU])
-		print_off_cpu(s, width, rows, out);
+		print_off_cpu(s, v, out);
 }

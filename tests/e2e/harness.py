@@ -135,6 +135,12 @@ class Fixture(Target):
         line, _, self.buffer = self.buffer.partition(b"\n")
         return line.decode()
 
+    def has_line(self):
+        """Whether it has said something that was not taken yet."""
+        with selectors.DefaultSelector() as selector:
+            selector.register(self.process.stdout, selectors.EVENT_READ)
+            return b"\n" in self.buffer or bool(selector.select(0))
+
     def ask(self, word):
         """Says the word, returns the JSON of the answer."""
         self.say(word)

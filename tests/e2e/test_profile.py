@@ -8,8 +8,8 @@ import shutil
 import time
 
 import elftool
-from checks import check, close, equal
-from harness import FIXTURES, Fixture, Trace, scratch
+from checks import check, close, equal, until
+from harness import FIXTURES, Fixture, Trace, roletrace, scratch
 from profiles import STOP_ANYWHERE, Profile, found_all, gdb_stacks
 
 CPU = ("--no-functions", "--cpu-profile=997")
@@ -264,6 +264,70 @@ def functions(*args):
 def test_profile_of_functions():
     """Samples of the functions that are probed too; a recursive one has each sample once."""
     functions()
+
+
+def test_profile_rows_of_what_is_not_probed():
+    """Functions that were inlined, not chosen, or are a library's have rows by their samples."""
+    f = Fixture("burns", exe=os.path.join(FIXTURES, "burns-of/gcc-debug"))
+    t = Trace(f, "--cpu-profile=997", functions=("leaf_plain", "host_of_inlined"))
+    f.say("go")
+    truth = json.loads(f.line())["cpu_ns"]
+    snapshot = t.stop()
+    report = roletrace("report", t.file).stdout
+    f.finish()
+    total, cpu = sum(truth.values()), snapshot.doc["profiles"]["cpu"]
+    rows = {r["name"]: r for r in snapshot.unprobed}
+    # what it is called, whether it was inlined, whose time it is
+    wanted = {
+        "inlined": (True, "host_of_inlined"),
+        "leaf_recursion": (False, "leaf_recursion"),
+        "recursion": (False, "leaf_recursion"),
+        "leaf_tail_called": (False, "leaf_tail_called"),
+        "libburn.so:leaf_library": (False, "leaf_library"),
+    }
+    for name, (inlined, of) in wanted.items():
+        check(name in rows, f"{name} has no row: {sorted(rows)}")
+        got = rows[name]["cpu"]
+        equal(got["inlined_samples"], got["samples"] if inlined else 0, f"{name}: inlined")
+        low, high = got["time_interval_ns"]
+        # a tick may be late: another half per cent
+        check(low * 0.995 < truth[of] < high * 1.005, f"{name}: {got}, truth {truth[of]} ns")
+        share = got["samples"] / cpu["count"]
+        check(abs(share - truth[of] / total) < 0.03, f"{name}: {share:.3f} of {truth}")
+    # all the time is spent in a copy of spin, but for the time in the library and at the edge
+    spin = rows["spin"]["cpu"]
+    elsewhere = (truth["leaf_library"] + truth["leaf_edge"]) / total
+    close(spin["inlined_samples"] / cpu["count"], 1 - elsewhere, 0.05, "spin")
+    check(rows["recursion"]["cpu"]["self_samples"] < 0.02 * cpu["count"], "recursion burns nothing")
+    equal({rows[n]["origin"] for n in ("inlined", "recursion")}, {"own"}, "whose they are")
+    equal(rows["libburn.so:leaf_library"]["origin"], "lib", "whose it is")
+    # probed ones have one row, and no other
+    equal(set(rows) & {"leaf_plain", "host_of_inlined"}, set(), "rows of probed functions")
+    plain = snapshot.row("leaf_plain")
+    check(plain["calls"] == 1 and plain["cpu"]["samples"] > 0.2 * cpu["count"], f"{plain}")
+    # self samples are a partition: kernel's own work aside, each is one function's
+    own = sum(r["cpu"]["self_samples"] for r in snapshot.doc["functions"])
+    check(0.98 * cpu["count"] <= own <= cpu["count"], f"self samples: {own} of {cpu['count']}")
+    check(any("inlined" in line and "~" in line for line in report.splitlines()), report)
+
+
+def test_profile_rows_between_two_snapshots():
+    """Rows come while tracing goes on; each file is whole, and figures only grow."""
+    f = Fixture("burns")
+    t = Trace(f, "--cpu-profile=997", "-i", "0.1", functions=("leaf_plain",))
+    until(lambda: os.path.exists(t.file), 5, "a file")
+    check(not any(r["name"] == "recursion" for r in t.snapshot().unprobed), "a row before its time")
+    f.say("go")
+    seen = []
+    until(lambda: seen.append(t.snapshot()) or f.has_line(), 20, "the end of the burning")
+    last = t.stop()
+    f.finish()
+    for was, now in zip(seen, [*seen[1:], last]):
+        rows = {r["name"]: r["cpu"] for r in now.unprobed}
+        for r in was.unprobed:
+            check(rows[r["name"]]["samples"] >= r["cpu"]["samples"], f"{r['name']} shrank")
+    names = [{r["name"] for r in s.unprobed} for s in [*seen, last]]
+    check("recursion" not in names[0] and "recursion" in names[-1], f"rows: {names[0]}")
 
 
 def test_profile_through_return_probes():
