@@ -67,6 +67,11 @@ void profile_reader__free(struct profile_reader *r)
 	free(r);
 }
 
+struct namer *profile_reader__names(const struct profile_reader *r)
+{
+	return r->namer;
+}
+
 /* ---- reading ---- */
 
 static void add_wait(void *arg, uint32_t place, uint64_t since_ns)

@@ -39,6 +39,14 @@ struct snapshot_frame {
 	uint32_t line;	  /* of the definition; 0: not known */
 };
 
+/* One stack with its frames in place, of one thread at one moment. */
+struct snapshot_backtrace {
+	const struct snapshot_frame *frames; /* roots first; NULL: none was taken */
+	uint32_t depth;
+	/* why it ends before its root, "running" why there is none; NULL: it is whole */
+	const char *truncated;
+};
+
 struct snapshot_stack {
 	uint32_t first, depth; /* frames are profile->refs.data[first .. first + depth) */
 	uint64_t value;	       /* in the profile's unit */
