@@ -61,6 +61,8 @@ static void stack(struct jsonw *w, const struct snapshot_profile *p, enum profil
 	put_uint(w, "value", s->value);
 	if (kind == PROFILE_OFF_CPU)
 		put_uint(w, "count", s->count);
+	if (s->older)
+		put_uint(w, "older", s->older);
 	if (s->truncated)
 		put_string(w, "truncated", s->truncated);
 	if (s->thread)
@@ -77,6 +79,8 @@ static void profile(struct jsonw *w, const struct snapshot_profile *p, enum prof
 	else
 		put_uint(w, "min_ns", p->min_ns);
 	put_uint(w, "count", p->count);
+	if (kind == PROFILE_OFF_CPU)
+		put_uint(w, "older", p->older);
 	counts(w, "truncated", &p->truncated);
 	counts(w, "lost", &p->lost);
 	jsonw__key(w, "stacks");

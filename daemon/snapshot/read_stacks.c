@@ -87,6 +87,7 @@ static void read_stack(struct reader *r, json_t *o, enum profile_kind kind,
 	stack->value = get_uint(r, o, "value");
 	if (kind == PROFILE_OFF_CPU)
 		stack->count = get_uint(r, o, "count");
+	stack->older = get_uint_or_0(r, o, "older");
 	stack->truncated = get_string_or_null(r, o, "truncated");
 	stack->thread = get_string_or_null(r, o, "thread");
 }
@@ -111,6 +112,7 @@ static void read_profile(struct reader *r, json_t *profiles, enum profile_kind k
 	else
 		to->min_ns = get_uint(r, o, "min_ns");
 	to->count = get_uint(r, o, "count");
+	to->older = get_uint_or_0(r, o, "older");
 	read_counts(r, o, "truncated", &to->truncated);
 	read_counts(r, o, "lost", &to->lost);
 	list = get_array(r, o, "stacks");
