@@ -13,19 +13,20 @@
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
 
+#include "blocked.bpf.h"
 #include "kept.bpf.h"
 #include "unwind.bpf.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
 #define TASK_DEAD 0x80 /* include/linux/sched.h */
-#define INT3 0xcc
 
 const volatile rt_u64 off_cpu_min_ns;
 
 /* Written by the daemon. */
 volatile rt_u32 target_tgid;
-volatile rt_u32 running; /* 1: count */
+volatile rt_u32 running;  /* 1: count */
+volatile rt_u64 start_ns; /* since when */
 
 /* Written by the programs. */
 rt_u64 cpu_samples;
@@ -35,53 +36,9 @@ rt_u64 off_cpu_waits, off_cpu_ns; /* all, those below the minimum too */
 rt_u64 off_cpu_short, off_cpu_short_ns;
 rt_u64 no_storage;
 
-/* key: thread. value: its wait. Written by switches, read by blocked_now. Bound: one per thread of
- * the target, freed with it. No memory: no_storage. */
-struct {
-	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, int);
-	__type(value, struct rt_blocked);
-} blocked SEC(".maps");
-
 static __always_inline bool is_target(const struct task_struct *t)
 {
 	return t->tgid == (int)target_tgid && running;
-}
-
-/*
- * Behind a breakpoint the instruction pointer is one byte too far, inside an instruction that has
- * not run: the rows are those of the breakpoint's own address, if it is code at all (padding
- * between functions looks the same, and has no rows). 1: it is at or behind a breakpoint.
- */
-__noinline int leave_breakpoint(struct unwind *u)
-{
-	rt_u8 code[2];
-	rt_u64 pc;
-
-	if (!u)
-		return 0;
-	pc = u->pc - 1;
-	if (bpf_probe_read_user(code, sizeof(code), (void *)pc))
-		return 0;
-	if (code[0] == INT3 && find_map(&u->map, pc) &&
-	    find_rule(u->map.object, u->map.vaddr + (pc - u->map.start))) {
-		u->pc = pc;
-		return 1;
-	}
-	return code[1] == INT3;
-}
-
-/* A thread that is in the kernel: what it asked for is its innermost frame. */
-static __always_inline void begin_in_kernel(struct unwind *u, const struct pt_regs *regs)
-{
-	rt_s64 call = (rt_s64)regs->orig_ax;
-	rt_u64 what = call >= 0 ? (rt_u64)call + 1 : 0;
-
-	UNWIND_SET_REGS(u, regs);
-	if (call < 0 && leave_breakpoint(u))
-		what = RT_KERNEL_BREAKPOINT;
-	keep_frame(u, RT_FRAME_PC(RT_OBJECT_KERNEL, what));
 }
 
 SEC("perf_event")
@@ -138,20 +95,28 @@ static __always_inline void begin_wait(struct task_struct *t, rt_u64 now)
 	unwind_end(u);
 }
 
+/* Of a wait from before the gate opened the stack was taken from outside. */
+static __always_inline rt_u32 place_of(const struct rt_blocked *b)
+{
+	return b->since_ns == start_ns ? b->older_place : b->place;
+}
+
 static __always_inline void end_wait(struct task_struct *t, rt_u64 now)
 {
 	struct rt_blocked *b = bpf_task_storage_get(&blocked, t, 0, 0);
+	rt_u32 place;
 	rt_u64 ns;
 
 	if (!b || !b->since_ns)
 		return;
 	ns = now - b->since_ns;
+	place = place_of(b);
 	b->since_ns = 0;
 	__sync_fetch_and_add(&off_cpu_waits, 1);
 	__sync_fetch_and_add(&off_cpu_ns, ns);
 	if (ns >= off_cpu_min_ns) {
-		if (b->place)
-			count_stack(b->place, 1, ns);
+		if (place)
+			count_stack(place, 1, ns);
 		else
 			__sync_fetch_and_add(&off_cpu_lost, 1);
 	} else {
@@ -192,6 +157,7 @@ int blocked_now(struct bpf_iter__task *ctx)
 	if (!b)
 		return 0;
 	copy = *b;
+	copy.place = place_of(b);
 	if (copy.since_ns)
 		bpf_seq_write(ctx->meta->seq, &copy, sizeof(copy));
 	return 0;

@@ -13,6 +13,7 @@
 #include "attach/memory.h"
 #include "attach/profiler.h"
 #include "attach/stacks.h"
+#include "attach/standing.h"
 #include "attach/threads.h"
 #include "attach/tracer.h"
 #include "base/clock.h"
@@ -53,6 +54,7 @@ struct run {
 	struct threads *threads;       /* NULL: not watched */
 	struct stacks *stacks;	       /* NULL: nobody asks for native ones */
 	struct profiler *profiler;     /* NULL: no profiles */
+	struct standing *standing;     /* NULL: nobody asks for stacks of who waits */
 	struct latecomers *latecomers; /* NULL: no allocators are traced */
 	struct collector *collector;
 	struct outputs outputs;
@@ -172,14 +174,19 @@ static int attach_profiler(struct run *r)
 		.off_cpu_min_ns = o->off_cpu_min_us * 1000,
 	};
 	char *reason = NULL;
-	int err;
+	int err = 0;
 
-	if (!po.hz && !po.off_cpu)
+	if (po.hz || po.off_cpu)
+		err = stacks__new(&r->target, o->profile_stacks, &r->stacks, &reason);
+	if (err)
+		return code__say(code__of(err), reason, strerror(-err));
+	if (r->threads || po.off_cpu)
+		r->standing = po.standing =
+			standing__new(&r->target, tracer__kernel_tgid(r->tracer), r->stacks);
+	if (!r->stacks)
 		return CODE_OK;
-	err = stacks__new(&r->target, o->profile_stacks, &r->stacks, &reason);
-	if (!err)
-		err = profiler__new(&r->target, tracer__object(r->tracer), r->stacks, &po,
-				    &r->profiler, &reason);
+	err = profiler__new(&r->target, tracer__object(r->tracer), r->stacks, &po, &r->profiler,
+			    &reason);
 	return err ? code__say(code__of(err), reason, strerror(-err)) : CODE_OK;
 }
 
@@ -223,6 +230,7 @@ static int attach(struct run *r)
 		return err;
 	co.profiler = r->profiler;
 	co.stacks = r->stacks;
+	co.standing = r->standing;
 	co.debug_file = r->opts->debug_file;
 	r->collector = collector__new(r->plan, &r->target, r->tracer, &co);
 	if (!r->collector)
@@ -423,11 +431,13 @@ static int finish(struct run *r)
 	collector__free(r->collector);
 	threads__free(r->threads);
 	profiler__free(r->profiler);
+	standing__free(r->standing);
 	tracer__free(r->tracer);
 	stacks__free(r->stacks);
 	r->collector = NULL;
 	r->threads = NULL;
 	r->profiler = NULL;
+	r->standing = NULL;
 	r->tracer = NULL;
 	r->stacks = NULL;
 	live__clear(r->live, r->session->stop_ns ? stderr : stdout);
@@ -451,6 +461,7 @@ static void clean_up(struct run *r)
 	collector__free(r->collector);
 	threads__free(r->threads);
 	profiler__free(r->profiler);
+	standing__free(r->standing);
 	tracer__free(r->tracer);
 	stacks__free(r->stacks);
 	live__free(r->live);

@@ -11,8 +11,10 @@
 #include <unistd.h>
 
 #include "attach/stacks.h"
+#include "attach/standing.h"
 #include "base/clock.h"
 #include "base/fail.h"
+#include "base/log.h"
 #include "profile.skel.h"
 #include "target/process.h"
 
@@ -24,6 +26,7 @@ struct profiler {
 	struct bpf_link **events; /* one per CPU */
 	int event_cnt;
 	struct bpf_link *tracing[2];
+	bool notes_older;
 };
 
 /* ---- loading ---- */
@@ -99,6 +102,21 @@ static int attach_tracing(struct profiler *p, char **reason)
 	return 0;
 }
 
+/* Without, the profile has all waits that begin. */
+static void prepare_older(struct profiler *p)
+{
+	char *reason = NULL;
+	int err;
+
+	if (!p->opts.off_cpu || !p->opts.standing)
+		return;
+	err = standing__prepare(p->opts.standing, p->skel->maps.blocked, &reason);
+	if (err)
+		log_warn("%s", reason ? reason : strerror(-err));
+	free(reason);
+	p->notes_older = !err;
+}
+
 int profiler__new(const struct target *target, const struct object *obj, struct stacks *stacks,
 		  const struct profiler_opts *opts, struct profiler **out, char **reason)
 {
@@ -117,6 +135,7 @@ int profiler__new(const struct target *target, const struct object *obj, struct 
 		fail(reason, err, "cannot load the profile's BPF programs: %s", strerror(-err));
 	if (!err) {
 		p->skel->bss->target_tgid = tgid;
+		prepare_older(p);
 		err = attach_tracing(p, reason);
 	}
 	if (!err && p->opts.hz)
@@ -129,9 +148,13 @@ int profiler__new(const struct target *target, const struct object *obj, struct 
 	return 0;
 }
 
-void profiler__start(struct profiler *p)
+void profiler__start(struct profiler *p, uint64_t now_ns)
 {
+	p->skel->bss->start_ns = now_ns;
 	p->skel->bss->running = 1;
+	/* what blocks from here on notes itself */
+	if (p->notes_older && standing__note_older(p->opts.standing, now_ns))
+		log_warn("attach: waits that go on already are not in the off-CPU profile");
 }
 
 void profiler__stop(struct profiler *p)
@@ -197,6 +220,7 @@ void profiler__counts(const struct profiler *p, struct profiler_counts *out)
 		.short_ns = b->off_cpu_short_ns,
 		.samples_lost = b->cpu_lost,
 		.waits_lost = b->off_cpu_lost,
+		.older_waits = p->notes_older ? standing__older(p->opts.standing) : 0,
 		.no_storage = b->no_storage,
 	};
 }

@@ -16,19 +16,23 @@
 
 struct profiler;
 struct stacks;
+struct standing;
 struct target;
 
 struct profiler_opts {
 	uint32_t hz; /* samples per second and CPU; 0: none */
 	bool off_cpu;
 	uint64_t off_cpu_min_ns;
+	struct standing
+		*standing; /* for off_cpu: takes the stacks of waits from before. Borrowed */
 };
 
 /* 0 or -errno with one line in *reason (malloc'd). target and stacks are borrowed. obj is asked for
  * the pid. */
 int profiler__new(const struct target *target, const struct object *obj, struct stacks *stacks,
 		  const struct profiler_opts *opts, struct profiler **out, char **reason);
-void profiler__start(struct profiler *p);
+/* now_ns: of CLOCK_MONOTONIC, when the window begins. */
+void profiler__start(struct profiler *p, uint64_t now_ns);
 void profiler__stop(struct profiler *p);
 void profiler__free(struct profiler *p);
 
@@ -43,7 +47,8 @@ struct profiler_counts {
 	uint64_t waits, waits_ns;	   /* that ended */
 	uint64_t short_waits, short_ns;	   /* of them below the minimum */
 	uint64_t samples_lost, waits_lost; /* of them: their stack was not kept */
-	uint64_t no_storage;		   /* waits that were not seen, for want of memory */
+	uint64_t older_waits; /* had begun before the start, and are counted from it on */
+	uint64_t no_storage;  /* waits that were not seen, for want of memory */
 };
 void profiler__counts(const struct profiler *p, struct profiler_counts *out);
 

@@ -19,6 +19,7 @@
 #include "collect/settle.h"
 #include "collect/sampled.h"
 #include "collect/threadwatch.h"
+#include "collect/waiting.h"
 #include "functions.skel.h"
 
 struct collector {
@@ -29,6 +30,7 @@ struct collector {
 	struct settler *settler;
 	struct threadwatch *watch;	       /* NULL: threads are not watched */
 	struct profile_reader *profile_reader; /* NULL: no profiles */
+	struct waiting *waiting;	       /* NULL: no native stacks of who waits */
 	bool light;
 	struct memory_collector *memory;
 	struct collector_opts opts;
@@ -42,7 +44,15 @@ static int watch_threads(struct collector *c)
 {
 	struct threadwatch_opts wo = { .stall_ns = c->opts.stall_ns,
 				       .no_progress = c->opts.no_progress };
+	struct profile_reader *pr = c->profile_reader;
 
+	if (c->opts.standing) {
+		c->waiting = waiting__new(c->opts.standing, pr ? profile_reader__names(pr) : NULL,
+					  c->plan, c->target, c->opts.debug_file);
+		if (!c->waiting)
+			return -errno;
+	}
+	wo.waiting = c->waiting;
 	if (!c->opts.threads)
 		return 0;
 	c->watch = threadwatch__new(c->opts.threads, c->plan, c->target, c->settler, &wo);
@@ -63,20 +73,16 @@ struct collector *collector__new(const struct plan *plan, const struct target *t
 	c->opts = *opts;
 	c->settler = settler__new(c->obj, plan, target);
 	c->memory = memory_collector__new(plan, target, tracer, opts->leak_after_s);
-	if (!c->settler || !c->memory || watch_threads(c)) {
+	if (opts->profiler)
+		c->profile_reader = profile_reader__new(plan, target, opts->profiler, opts->stacks,
+							opts->debug_file);
+	if (!c->settler || !c->memory || (opts->profiler && !c->profile_reader) ||
+	    watch_threads(c)) {
 		int err = errno;
 
 		collector__free(c);
 		errno = err;
 		return NULL;
-	}
-	if (opts->profiler) {
-		c->profile_reader = profile_reader__new(plan, target, opts->profiler, opts->stacks,
-							opts->debug_file);
-		if (!c->profile_reader) {
-			collector__free(c);
-			return NULL;
-		}
 	}
 	return c;
 }
@@ -86,6 +92,7 @@ void collector__free(struct collector *c)
 	if (!c)
 		return;
 	threadwatch__free(c->watch);
+	waiting__free(c->waiting);
 	settler__free(c->settler);
 	profile_reader__free(c->profile_reader);
 	memory_collector__free(c->memory);
@@ -101,7 +108,7 @@ void collector__start(struct collector *c)
 	if (c->watch)
 		threadwatch__start(c->watch, c->start_mono_ns);
 	if (c->opts.profiler)
-		profiler__start(c->opts.profiler);
+		profiler__start(c->opts.profiler, c->start_mono_ns);
 }
 
 void collector__tick(struct collector *c, uint64_t now_ns)

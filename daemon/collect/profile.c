@@ -28,9 +28,9 @@ struct profile_reader {
 struct read_stack {
 	enum rt_stack_kind kind;
 	enum rt_unwind_end end;
-	uint32_t first, depth;	     /* in frames */
-	uint32_t first_ref, ref_cnt; /* in refs: inlined functions are frames there */
-	uint64_t cnt, total_ns;
+	uint32_t first, depth;	       /* in frames */
+	uint32_t first_ref, ref_cnt;   /* in refs: inlined functions are frames there */
+	uint64_t cnt, older, total_ns; /* older: of cnt, had begun before the window */
 };
 
 struct reading {
@@ -69,6 +69,11 @@ void profile_reader__free(struct profile_reader *r)
 	cpu_rows__free(r->rows);
 	namer__free(r->namer);
 	free(r);
+}
+
+struct namer *profile_reader__names(const struct profile_reader *r)
+{
+	return r->namer;
 }
 
 /* ---- reading ---- */
@@ -123,6 +128,7 @@ static int read_stacks(const struct profile_reader *r, struct reading *rd)
 					    .depth = s.depth,
 					    .cnt = s.cnt + rd->waiting[i],
 					    .total_ns = s.total + rd->waiting_ns[i] };
+		out->older = s.kind == RT_STACK_OFF_CPU_OLDER ? out->cnt : 0;
 		for (uint32_t f = 0; f < s.depth; f++) {
 			uint64_t *slot = vec__push(&rd->frames);
 
@@ -247,13 +253,18 @@ static int count_functions(struct profile_reader *r, const struct reading *rd, s
 
 /* ---- adding up ---- */
 
+static enum profile_kind kind_of(const struct read_stack *s)
+{
+	return s->kind == RT_STACK_CPU ? PROFILE_CPU : PROFILE_OFF_CPU;
+}
+
 static int compare(const void *a, const void *b, void *arg)
 {
 	const struct read_stack *x = a, *y = b;
 	const struct reading *rd = arg;
 
-	if (x->kind != y->kind)
-		return x->kind < y->kind ? -1 : 1;
+	if (kind_of(x) != kind_of(y))
+		return kind_of(x) < kind_of(y) ? -1 : 1;
 	if (x->end != y->end)
 		return x->end < y->end ? -1 : 1;
 	if (x->ref_cnt != y->ref_cnt)
@@ -267,12 +278,13 @@ static int compare(const void *a, const void *b, void *arg)
 	return 0;
 }
 
-static int emit(struct reading *rd, const struct read_stack *s, uint64_t cnt, uint64_t total_ns)
+static int emit(struct reading *rd, const struct read_stack *s, const struct read_stack *sum)
 {
-	enum profile_kind kind = s->kind == RT_STACK_CPU ? PROFILE_CPU : PROFILE_OFF_CPU;
+	enum profile_kind kind = kind_of(s);
 	struct snapshot_stack figures = {
-		.value = kind == PROFILE_CPU ? cnt : total_ns,
-		.count = kind == PROFILE_CPU ? 0 : cnt,
+		.value = kind == PROFILE_CPU ? sum->cnt : sum->total_ns,
+		.count = kind == PROFILE_CPU ? 0 : sum->cnt,
+		.older = sum->older,
 		.truncated = s->end < RT_END_CNT ? end_names[s->end] : "unknown",
 	};
 
@@ -290,13 +302,14 @@ static int add_up(struct reading *rd)
 	if (rd->stacks.cnt)
 		qsort_r(s, rd->stacks.cnt, sizeof(*s), compare, rd);
 	for (size_t i = 0; i < rd->stacks.cnt && !err; i = end) {
-		uint64_t cnt = 0, total_ns = 0;
+		struct read_stack sum = {};
 
 		for (end = i; end < rd->stacks.cnt && !compare(&s[i], &s[end], rd); end++) {
-			cnt += s[end].cnt;
-			total_ns += s[end].total_ns;
+			sum.cnt += s[end].cnt;
+			sum.older += s[end].older;
+			sum.total_ns += s[end].total_ns;
 		}
-		err = emit(rd, &s[i], cnt, total_ns);
+		err = emit(rd, &s[i], &sum);
 	}
 	return err;
 }
@@ -320,6 +333,7 @@ static int fill_head(const struct profile_reader *r, struct reading *rd)
 	}
 	if (off) {
 		off->min_ns = o->off_cpu_min_ns;
+		off->older = c.older_waits;
 		off->count = c.waits - c.short_waits + rd->waits;
 		err = profiles__count(out, &off->lost, "no_storage", c.no_storage);
 		err = err

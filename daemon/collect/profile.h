@@ -11,6 +11,7 @@
 #include "snapshot/snapshot.h"
 #include "target/process.h"
 
+struct namer;
 struct profile_reader;
 
 /* All borrowed. NULL with errno. */
@@ -18,6 +19,8 @@ struct profile_reader *profile_reader__new(const struct plan *plan, const struct
 					   struct profiler *profiler, const struct stacks *stacks,
 					   const char *debug_file);
 void profile_reader__free(struct profile_reader *r);
+/* Names of the stacks' frames, for whoever else has some. */
+struct namer *profile_reader__names(const struct profile_reader *r);
 
 /*
  * Fills in s->profiles. Names are looked for when that is due or `final`; until then new frames go

@@ -8,8 +8,10 @@
 #include "collect/locks.h"
 #include "collect/roster.h"
 #include "collect/stalls.h"
+#include "collect/waiting.h"
 
 #define LOOK_NS (NS_PER_SEC / 2)
+#define MOST_SEEN 256 /* threads whose stacks are taken at once */
 
 struct threadwatch {
 	struct threads *threads;
@@ -17,6 +19,7 @@ struct threadwatch {
 	struct locks *locks;
 	struct stalls *stalls;
 	struct settler *settler;
+	struct waiting *waiting;
 	bool traced; /* functions: their open calls are looked at too */
 	uint64_t next_look_ns;
 };
@@ -32,6 +35,7 @@ struct threadwatch *threadwatch__new(struct threads *threads, const struct plan 
 		return NULL;
 	w->threads = threads;
 	w->settler = settler;
+	w->waiting = opts->waiting;
 	w->traced = plan->fn_cnt != 0;
 	w->roster = roster__new(threads);
 	w->locks = w->roster ? locks__new(threads, w->roster, target) : NULL;
@@ -82,6 +86,19 @@ void threadwatch__stop(struct threadwatch *w, uint64_t now_ns)
 	roster__stop(w->roster, now_ns);
 }
 
+/*
+ * The stacks of what hangs. Making the tables takes its time, so the threads are looked at once
+ * more: a stack of another wait than that which is told of would mislead.
+ */
+static void see_stalls(struct threadwatch *w)
+{
+	rt_u32 pids[MOST_SEEN];
+	size_t cnt = w->waiting ? stalls__unseen(w->stalls, pids, MOST_SEEN) : 0;
+
+	if (cnt && !waiting__look(w->waiting, pids, cnt) && !roster__look(w->roster))
+		(void)stalls__see(w->stalls, w->waiting);
+}
+
 const struct snapshot_stall *threadwatch__tick(struct threadwatch *w, uint64_t now_ns, size_t *cnt)
 {
 	*cnt = 0;
@@ -91,7 +108,9 @@ const struct snapshot_stall *threadwatch__tick(struct threadwatch *w, uint64_t n
 	w->next_look_ns = now_ns + LOOK_NS;
 	if (w->traced)
 		(void)settler__pass(w->settler);
-	return stalls__find(w->stalls, cnt);
+	stalls__find(w->stalls);
+	see_stalls(w);
+	return stalls__fresh(w->stalls, cnt);
 }
 
 int threadwatch__fill(struct threadwatch *w, struct snapshot *s)

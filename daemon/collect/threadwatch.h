@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * All that is known of threads without stacks: the roster, the locks, what hangs. The collector's
- * only door to them.
+ * All that is known of threads: the roster, the locks, what hangs. The collector's only door to
+ * them.
  */
 #ifndef COLLECT_THREADWATCH_H
 #define COLLECT_THREADWATCH_H
@@ -11,10 +11,12 @@
 #include "snapshot/snapshot.h"
 
 struct threadwatch;
+struct waiting;
 
 struct threadwatch_opts {
 	uint64_t stall_ns;
-	bool no_progress; /* tell too when no thread runs at all for that long */
+	bool no_progress;	 /* tell too when no thread runs at all for that long */
+	struct waiting *waiting; /* native stacks of who waits; NULL: none. Borrowed */
 };
 
 /* All borrowed. NULL with errno. */

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/arena.h"
+#include "base/rust_name.h"
 #include "base/strbuf.h"
 #include "base/utf8.h"
 #include "snapshot/snapshot.h"
@@ -90,9 +91,9 @@ static uint32_t add_name(struct flames *f, const struct fn_index *x, const char 
 	}
 	if (*name == '[')
 		frame.kind = FRAME_UNKNOWN;
-	else if (flame_name__is_std(name))
+	else if (rust_name__is_std(name))
 		frame.kind = FRAME_STD;
-	else if (fn ? !*(*fn)->crate : !flame_name__crate(name, &crate))
+	else if (fn ? !*(*fn)->crate : !rust_name__crate(name, &crate))
 		frame.kind = FRAME_LIB;
 	else if (fn)
 		frame.kind = FRAME_OWN;
@@ -247,7 +248,7 @@ static bool name_frames(struct flames *f)
 		flame_name__fold(label.s, &folded);
 		f->frames[i] = (struct flame_frame){ keep(f, &label), keep(f, &folded),
 						     frame->kind == FRAME_STD ||
-							     flame_name__is_runtime(frame->name) };
+							     rust_name__is_runtime(frame->name) };
 		ok = f->frames[i].label && f->frames[i].folded;
 	}
 	strbuf__free(&label);

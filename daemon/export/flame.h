@@ -117,11 +117,6 @@ void flame_name__label(const char *name, struct strbuf *out);
  * "x::<impl a::T for b::Y>::f" -> "x::<impl T for Y>::f".
  */
 void flame_name__fold(const char *label, struct strbuf *out);
-/* The crate at the beginning of the path; 0: none. Points into name. */
-size_t flame_name__crate(const char *name, const char **crate);
-/* Of core, alloc, std; of tokio and what it runs on. */
-bool flame_name__is_std(const char *name);
-bool flame_name__is_runtime(const char *name);
 
 /* ---- formats ---- */
 

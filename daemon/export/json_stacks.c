@@ -7,7 +7,6 @@
 
 static void frame(struct jsonw *w, const struct snapshot_frame *f)
 {
-	jsonw__line(w);
 	jsonw__open(w, '{');
 	put_string(w, "name", f->name);
 	put_string(w, "module", f->module);
@@ -21,6 +20,23 @@ static void frame(struct jsonw *w, const struct snapshot_frame *f)
 	if (f->file && f->line)
 		put_uint(w, "line", f->line);
 	jsonw__close(w, '}');
+}
+
+void json__backtrace(struct jsonw *w, const struct snapshot_backtrace *b)
+{
+	if (b->frames) {
+		jsonw__key(w, "stack");
+		jsonw__open(w, '[');
+		for (uint32_t i = 0; i < b->depth; i++)
+			frame(w, &b->frames[i]);
+		jsonw__close(w, ']');
+	} else {
+		put_null(w, "stack");
+	}
+	if (b->truncated)
+		put_string(w, "stack_truncated", b->truncated);
+	else
+		put_null(w, "stack_truncated");
 }
 
 static void counts(struct jsonw *w, const char *key, const struct snapshot_counts *c)
@@ -45,6 +61,8 @@ static void stack(struct jsonw *w, const struct snapshot_profile *p, enum profil
 	put_uint(w, "value", s->value);
 	if (kind == PROFILE_OFF_CPU)
 		put_uint(w, "count", s->count);
+	if (s->older)
+		put_uint(w, "older", s->older);
 	if (s->truncated)
 		put_string(w, "truncated", s->truncated);
 	if (s->thread)
@@ -61,6 +79,8 @@ static void profile(struct jsonw *w, const struct snapshot_profile *p, enum prof
 	else
 		put_uint(w, "min_ns", p->min_ns);
 	put_uint(w, "count", p->count);
+	if (kind == PROFILE_OFF_CPU)
+		put_uint(w, "older", p->older);
 	counts(w, "truncated", &p->truncated);
 	counts(w, "lost", &p->lost);
 	if (kind == PROFILE_CPU) {
@@ -85,8 +105,10 @@ void json__profiles(struct jsonw *w, const struct snapshot *s)
 	section(w, "profiles", '{');
 	jsonw__key(w, "frames");
 	jsonw__open(w, '[');
-	for (size_t i = 0; i < p->frames.cnt; i++)
+	for (size_t i = 0; i < p->frames.cnt; i++) {
+		jsonw__line(w);
 		frame(w, &p->frames.data[i]);
+	}
 	jsonw__close(w, ']');
 	for (int i = 0; i < PROFILE_CNT; i++)
 		if (p->of[i])

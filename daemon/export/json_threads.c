@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 
+#include "export/json.h"
 #include "export/json_stats.h"
 #include "snapshot/snapshot.h"
 
@@ -140,6 +141,7 @@ static void stall_thread(struct jsonw *w, const struct stall_thread *t)
 	put_int_if(w, "syscall", t->syscall >= 0, t->syscall);
 	put_string(w, "wchan", t->wchan[0] ? t->wchan : NULL);
 	frames(w, t);
+	json__backtrace(w, &t->stack);
 	jsonw__close(w, '}');
 }
 

@@ -39,10 +39,19 @@ struct snapshot_frame {
 	uint32_t line;	  /* of the definition; 0: not known */
 };
 
+/* One stack with its frames in place, of one thread at one moment. */
+struct snapshot_backtrace {
+	const struct snapshot_frame *frames; /* roots first; NULL: none was taken */
+	uint32_t depth;
+	/* why it ends before its root, "running" why there is none; NULL: it is whole */
+	const char *truncated;
+};
+
 struct snapshot_stack {
 	uint32_t first, depth; /* frames are profile->refs.data[first .. first + depth) */
 	uint64_t value;	       /* in the profile's unit */
 	uint64_t count;	       /* off CPU: waits; else unused */
+	uint64_t older; /* of count: had begun before the window, and are counted from there */
 	const char *truncated; /* why it ends before its root; NULL: it is whole */
 	const char *thread;    /* name of the thread; NULL: all threads */
 };
@@ -61,6 +70,7 @@ struct snapshot_profile {
 	uint64_t hz;	    /* CPU: samples per second of running, per thread */
 	uint64_t min_ns;    /* off CPU: shorter waits were not looked at */
 	uint64_t count;	    /* samples or waits, those without a stack included */
+	uint64_t older;	    /* off CPU: of count, had begun before the window */
 	VEC(uint32_t) refs; /* indices into frames */
 	VEC(struct snapshot_stack) stacks;
 	struct snapshot_counts truncated; /* samples or waits by reason */

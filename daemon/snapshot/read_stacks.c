@@ -10,10 +10,8 @@
 
 /* ---- profiles ---- */
 
-static void read_frame(struct reader *r, json_t *o, struct snapshot_profiles *p)
+static void read_frame(struct reader *r, json_t *o, struct snapshot_frame *f)
 {
-	struct snapshot_frame *f = vec__push(&p->frames) ?: nomem(r);
-
 	if (!f)
 		return;
 	f->name = get_string(r, o, "name");
@@ -23,6 +21,24 @@ static void read_frame(struct reader *r, json_t *o, struct snapshot_profiles *p)
 	f->file = get_string_or_null(r, o, "file");
 	if (!is_null(o, "line"))
 		f->line = (uint32_t)get_int(r, o, "line", 0, UINT32_MAX);
+}
+
+void read_backtrace(struct reader *r, json_t *o, struct snapshot_backtrace *out)
+{
+	struct snapshot_frame *frames;
+	json_t *list;
+
+	out->truncated = get_string_or_null(r, o, "stack_truncated");
+	if (is_null(o, "stack"))
+		return;
+	list = get_array(r, o, "stack");
+	if (r->err)
+		return;
+	frames = arena__alloc(r->s->arena, (json_array_size(list) + 1) * sizeof(*frames))
+			 ?: nomem(r);
+	for (size_t i = 0; i < json_array_size(list) && !r->err; i++)
+		read_frame(r, json_array_get(list, i), &frames[out->depth++]);
+	out->frames = frames;
 }
 
 static void read_counts(struct reader *r, json_t *profile, const char *key,
@@ -71,6 +87,7 @@ static void read_stack(struct reader *r, json_t *o, enum profile_kind kind,
 	stack->value = get_uint(r, o, "value");
 	if (kind == PROFILE_OFF_CPU)
 		stack->count = get_uint(r, o, "count");
+	stack->older = get_uint_or_0(r, o, "older");
 	stack->truncated = get_string_or_null(r, o, "truncated");
 	stack->thread = get_string_or_null(r, o, "thread");
 }
@@ -95,6 +112,7 @@ static void read_profile(struct reader *r, json_t *profiles, enum profile_kind k
 	else
 		to->min_ns = get_uint(r, o, "min_ns");
 	to->count = get_uint(r, o, "count");
+	to->older = get_uint_or_0(r, o, "older");
 	read_counts(r, o, "truncated", &to->truncated);
 	read_counts(r, o, "lost", &to->lost);
 	/* missing in older files */
@@ -119,7 +137,7 @@ void read_profiles(struct reader *r, json_t *doc)
 	list = get_array(r, o, "frames");
 	r->part = "profiles.frames";
 	for (size_t i = 0; i < json_array_size(list) && !r->err; i++)
-		read_frame(r, get_row(r, list, i), p);
+		read_frame(r, get_row(r, list, i), vec__push(&p->frames) ?: nomem(r));
 	for (int i = 0; i < PROFILE_CNT && !r->err; i++)
 		if (!is_null(o, profile_kind_names[i]))
 			read_profile(r, o, (enum profile_kind)i, p);

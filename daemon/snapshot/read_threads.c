@@ -139,6 +139,7 @@ static void read_stall_thread(struct reader *r, json_t *o, struct stall_thread *
 		t->frames[t->frame_cnt++] =
 			(struct stall_frame){ get_string(r, f, "name"), get_uint(r, f, "age_ns") };
 	}
+	read_backtrace(r, o, &t->stack);
 }
 
 static void read_stall(struct reader *r, json_t *o, struct snapshot_stall *s)

@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "snapshot/profile.h"
 #include "snapshot/stats.h"
 
 /* A name of 15 bytes may become 15 replacement characters. */
@@ -118,6 +119,7 @@ struct stall_thread {
 	char wchan[32];				 /* where in the kernel; "" unknown */
 	struct stall_frame frames[STALL_FRAMES]; /* traced functions it is in */
 	size_t frame_cnt;
+	struct snapshot_backtrace stack; /* all of it, as it was when this was found */
 };
 
 #define STALL_THREADS 16

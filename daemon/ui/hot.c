@@ -228,6 +228,10 @@ static void print_off_cpu(const struct snapshot *s, const struct hot_view *v, st
 	if (of->min_ns)
 		strbuf__addf(out, " of at least %s", min);
 	strbuf__adds(out, " of all threads, by time\n");
+	if (of->older)
+		strbuf__addf(out,
+			     "  %llu of them had begun before and are counted since the attach\n",
+			     (unsigned long long)of->older);
 	print_rows(s->profiles, of, v, out);
 	print_doubts(of, "waits", out);
 }

@@ -113,7 +113,11 @@ enum rt_unwind_end {
 			"register_lost", "no_return_address", "return_address_not_code"            \
 	}
 
-enum rt_stack_kind { RT_STACK_CPU = 1, RT_STACK_OFF_CPU = 2 };
+enum rt_stack_kind {
+	RT_STACK_CPU = 1,
+	RT_STACK_OFF_CPU = 2,
+	RT_STACK_OFF_CPU_OLDER = 3, /* the wait had begun before the gate opened */
+};
 
 /* A distinct stack. Open addressing by hash; hash 0 is free. */
 struct rt_kept_stack {
@@ -143,15 +147,24 @@ struct rt_kept_head {
 };
 
 /* Who unwinds: a program may interrupt another, so each has scratch of its own on each CPU. */
-enum rt_unwind_use { RT_UNWIND_CPU, RT_UNWIND_OFF_CPU, RT_UNWIND_USES };
+enum rt_unwind_use { RT_UNWIND_CPU, RT_UNWIND_OFF_CPU, RT_UNWIND_STANDING, RT_UNWIND_USES };
 
 /* A thread's wait. */
 struct rt_blocked {
-	rt_u64 since_ns; /* 0: it runs */
-	rt_u32 place;	 /* its stack's place + 1; 0: lost */
-	rt_u32 pad;
+	rt_u64 since_ns;    /* 0: it runs */
+	rt_u32 place;	    /* its stack's place + 1; 0: lost */
+	rt_u32 older_place; /* the same of the wait that had begun before the gate opened */
 };
 
+/* A thread as it stands; depth frames follow, innermost first. */
+struct rt_standing {
+	rt_u32 pid; /* of the kernel's outermost namespace */
+	rt_u16 depth;
+	rt_u8 end;   /* enum rt_unwind_end */
+	rt_u8 moves; /* it runs, or ran meanwhile: no frames */
+};
+
+RT_ASSERT_SIZE(struct rt_standing, 8);
 RT_ASSERT_SIZE(struct rt_kept_head, 32);
 RT_ASSERT_SIZE(struct rt_blocked, 16);
 RT_ASSERT_SIZE(struct rt_unwind_rule, 16);

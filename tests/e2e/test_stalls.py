@@ -6,6 +6,7 @@ import time
 
 import harness
 from harness import Fixture, Trace, check, equal, until
+from profiles import gdb_stacks, same_stack
 
 
 def rust(*args):
@@ -56,6 +57,64 @@ def proven(how, held_by, kind="pthread_mutex", state="lock"):
     said = sum("deadlock (proven)" in line for line in t.stderr)
     equal(said, 1, f"times it was told; {t.said()}")
     check(any("deadlock (proven)" in line for line in t.stdout), "in the report")
+    f.finish()
+
+
+def names(thread):
+    return [f["name"] for f in thread["stack"]]
+
+
+def test_stall_stacks_agree_with_gdb():
+    """Every thread that hangs has the stack that gdb sees, from its start to the system call."""
+    f = Fixture("hangs", "three")
+    truth, _, t = hang(f)
+    stall = one_stall(t.stop())
+    body = """
+for thread in gdb.selected_inferior().threads():
+    thread.switch()
+    note()
+"""
+    theirs = gdb_stacks(f.pid, body)
+    for thread in stall["threads"]:
+        equal(thread["stack_truncated"], None, "why it ends")
+        ours = names(thread)
+        equal(ours[-1], "[kernel: futex]", "the innermost")
+        check(any(same_stack(ours[:-1], g) for g in theirs), f"{ours} is none of gdb's: {theirs}")
+        equal([n for n in ours if n in ("hang", "traced_second")], ["hang", "traced_second"], "own")
+    equal(len(stall["threads"]), len(truth), "threads")
+    f.finish()
+
+
+def test_stall_stack_of_a_holder_that_runs():
+    """A thread that spins with the lock has no stack that stands still: none is made up."""
+    f = Fixture("hangs", "spins")
+    truth, _, t = hang(f)
+    stall = one_stall(t.stop())
+    seen = {x["tid"]: x for x in stall["threads"]}
+    holder = seen.pop(truth[0])
+    equal((holder["stack"], holder["stack_truncated"]), (None, "running"), "of the holder")
+    for thread in seen.values():
+        check("hold" in names(thread), f"of a waiter: {names(thread)}")
+    f.finish()
+
+
+def test_two_workers_of_a_pool():
+    """S3: two tasks with std mutexes held across calls: the report names the functions at fault."""
+    f = rust("pool")
+    truth, took, t = hang(f)
+    check(took < 5, f"told after {took:.1f} s")
+    stall = one_stall(t.stop())
+    equal(sorted(tids(stall)), sorted(truth["tids"]), "threads of it")
+    own = {tuple(n for n in names(x) if n.startswith("stalls::") and "closure" not in n)
+           for x in stall["threads"]}
+    wanted = {("stalls::submit_share", "stalls::update_ledger"),
+              ("stalls::settle_payout", "stalls::close_accounts")}
+    equal(own, wanted, "who holds, who asks")
+    told = [line for line in t.stderr if " at " in line]
+    for pair in wanted:
+        for name in pair:
+            equal(sum(line.endswith(name) for line in told), 1, f"lines with {name} in {told}")
+    check(not any("tokio::" in line or "[kernel" in line for line in told), f"folded: {told}")
     f.finish()
 
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <criterion/criterion.h>
 
+#include "base/rust_name.h"
 #include "base/strbuf.h"
 #include "export/export.h"
 #include "export/flame.h"
@@ -89,13 +90,13 @@ Test(flame, crates)
 {
 	const char *crate;
 
-	cr_expect_eq(flame_name__crate("<[u8] as core::hash::Hash>::hash", &crate), 4);
+	cr_expect_eq(rust_name__crate("<[u8] as core::hash::Hash>::hash", &crate), 4);
 	cr_expect_eq(memcmp(crate, "core", 4), 0);
-	cr_expect_eq(flame_name__crate("malloc", &crate), 0);
-	cr_expect(flame_name__is_std("<alloc::vec::Vec<own::T> as own::X>::f"));
-	cr_expect(!flame_name__is_std("stdx::f"));
-	cr_expect(flame_name__is_runtime("tokio::runtime::park"));
-	cr_expect(!flame_name__is_runtime("own::tokio::f"));
+	cr_expect_eq(rust_name__crate("malloc", &crate), 0);
+	cr_expect(rust_name__is_std("<alloc::vec::Vec<own::T> as own::X>::f"));
+	cr_expect(!rust_name__is_std("stdx::f"));
+	cr_expect(rust_name__is_runtime("tokio::runtime::park"));
+	cr_expect(!rust_name__is_runtime("own::tokio::f"));
 }
 
 Test(flame, kinds_are_those_that_are_there)
