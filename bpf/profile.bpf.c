@@ -24,6 +24,7 @@ enum { USE_CPU, USE_OFF_CPU, USES };
 #define INT3 0xcc
 
 const volatile rt_u64 off_cpu_min_ns;
+const volatile rt_u32 by_thread; /* stacks of threads of different names are different ones */
 
 /* Written by the daemon. */
 volatile rt_u32 target_tgid;
@@ -86,6 +87,22 @@ static __always_inline void begin_in_kernel(struct unwind *u, const struct pt_re
 	keep_frame(u, RT_FRAME_PC(RT_OBJECT_KERNEL, what));
 }
 
+/*
+ * The name of the current thread as innermost frames: so stacks need no room for names where these
+ * do not matter, and names of threads that have ended are known.
+ */
+static __always_inline void keep_name(struct unwind *u)
+{
+	rt_u64 name[2] = {};
+
+	if (!by_thread)
+		return;
+	bpf_get_current_comm(name, sizeof(name));
+	keep_frame(u, RT_FRAME_PC(RT_OBJECT_NAME, name[0]));
+	keep_frame(u, RT_FRAME_PC(RT_OBJECT_NAME, name[0] >> 48 | name[1] << 16));
+	keep_frame(u, RT_FRAME_PC(RT_OBJECT_NAME, name[1] >> 32));
+}
+
 SEC("perf_event")
 int cpu_sample(struct bpf_perf_event_data *ctx)
 {
@@ -101,6 +118,7 @@ int cpu_sample(struct bpf_perf_event_data *ctx)
 		__sync_fetch_and_add(&cpu_lost, 1);
 		return 0;
 	}
+	keep_name(u);
 	if ((ctx->regs.cs & 3) == 3) {
 		UNWIND_SET_REGS(u, &ctx->regs);
 		asm volatile(""); /* or both ways end in one load, and the verifier knows no such
@@ -134,6 +152,7 @@ static __always_inline void begin_wait(struct task_struct *t, rt_u64 now)
 	u = unwind_begin(bpf_get_smp_processor_id() * USES + USE_OFF_CPU);
 	if (!u)
 		return;
+	keep_name(u);
 	begin_in_kernel(u, (struct pt_regs *)bpf_task_pt_regs(t));
 	unwind_user(u, t);
 	b->place = keep_stack(u, RT_STACK_OFF_CPU);

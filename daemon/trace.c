@@ -166,6 +166,7 @@ static int attach_profiler(struct run *r)
 		.off_cpu = o->off_cpu,
 		.off_cpu_min_ns = o->off_cpu_min_us * 1000,
 		.stack_cnt = o->profile_stacks,
+		.by_thread = o->by_thread,
 	};
 	char *reason = NULL;
 	int err;

@@ -76,6 +76,7 @@ static void set_knobs(struct profiler *p)
 	skel->rodata->kept_frame_cnt = p->frame_cnt;
 	skel->rodata->kept_seed = seed | 1;
 	skel->rodata->off_cpu_min_ns = p->opts.off_cpu_min_ns;
+	skel->rodata->by_thread = p->opts.by_thread;
 }
 
 static int size_maps(struct profiler *p)
@@ -265,6 +266,24 @@ uint32_t profiler__place_cnt(const struct profiler *p)
 	return p->stack_cnt;
 }
 
+/* The name that keep_name put in front. False: there is none. */
+static bool take_name(struct profiler_stack *s)
+{
+	uint64_t f[RT_NAME_FRAMES];
+	size_t at = 0;
+
+	for (uint32_t i = 0; i < RT_NAME_FRAMES; i++) {
+		if (i >= s->depth || RT_FRAME_OBJECT(s->frames[i]) != RT_OBJECT_NAME)
+			return false;
+		f[i] = RT_FRAME_VADDR(s->frames[i]);
+	}
+	for (size_t i = 0; i + 1 < sizeof(s->thread); i++, at++)
+		s->thread[i] = (char)(f[at / RT_NAME_FRAME_BYTES] >> at % RT_NAME_FRAME_BYTES * 8);
+	s->frames += RT_NAME_FRAMES;
+	s->depth -= RT_NAME_FRAMES;
+	return true;
+}
+
 bool profiler__stack(const struct profiler *p, uint32_t place, struct profiler_stack *out)
 {
 	const struct rt_kept_stack *s = &p->stacks[place];
@@ -279,7 +298,7 @@ bool profiler__stack(const struct profiler *p, uint32_t place, struct profiler_s
 		.frames = p->frames + s->first,
 		.depth = s->depth,
 	};
-	return s->first + s->depth <= p->frame_cnt;
+	return s->first + s->depth <= p->frame_cnt && (!p->opts.by_thread || take_name(out));
 }
 
 int profiler__waits(const struct profiler *p,

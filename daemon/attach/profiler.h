@@ -23,6 +23,7 @@ struct profiler_opts {
 	bool off_cpu;
 	uint64_t off_cpu_min_ns;
 	uint32_t stack_cnt; /* distinct stacks kept; 0: the default */
+	bool by_thread;	    /* threads of different names have stacks of their own */
 };
 
 /* 0 or -errno with one line in *reason (malloc'd). target is borrowed. obj is asked for the pid. */
@@ -46,6 +47,7 @@ struct profiler_stack {
 	uint64_t cnt, total_ns;
 	const uint64_t *frames; /* innermost first (RT_FRAME_PC) */
 	uint32_t depth;
+	char thread[16]; /* its name, with by_thread */
 };
 
 /* Places of the table, and what is in one; false: nothing. */

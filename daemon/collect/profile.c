@@ -30,6 +30,7 @@ struct read_stack {
 	uint32_t first, depth;	     /* in frames */
 	uint32_t first_ref, ref_cnt; /* in refs: inlined functions are frames there */
 	uint64_t cnt, total_ns;
+	char thread[16]; /* empty: they are not told apart */
 };
 
 struct reading {
@@ -120,6 +121,7 @@ static int read_stacks(const struct profile_reader *r, struct reading *rd)
 					    .depth = s.depth,
 					    .cnt = s.cnt + rd->waiting[i],
 					    .total_ns = s.total_ns + rd->waiting_ns[i] };
+		memcpy(out->thread, s.thread, sizeof(out->thread));
 		for (uint32_t f = 0; f < s.depth; f++) {
 			uint64_t *slot = vec__push(&rd->frames);
 
@@ -253,6 +255,8 @@ static int compare(const void *a, const void *b, void *arg)
 		return x->kind < y->kind ? -1 : 1;
 	if (x->end != y->end)
 		return x->end < y->end ? -1 : 1;
+	if (strcmp(x->thread, y->thread) != 0)
+		return strcmp(x->thread, y->thread);
 	if (x->ref_cnt != y->ref_cnt)
 		return x->ref_cnt < y->ref_cnt ? -1 : 1;
 	for (uint32_t i = 0; i < x->ref_cnt; i++) {
@@ -264,13 +268,15 @@ static int compare(const void *a, const void *b, void *arg)
 	return 0;
 }
 
-static int emit(struct reading *rd, const struct read_stack *s, uint64_t cnt, uint64_t total_ns)
+static int emit(const struct profile_reader *r, struct reading *rd, const struct read_stack *s,
+		uint64_t cnt, uint64_t total_ns)
 {
 	enum profile_kind kind = s->kind == RT_STACK_CPU ? PROFILE_CPU : PROFILE_OFF_CPU;
 	struct snapshot_stack figures = {
 		.value = kind == PROFILE_CPU ? cnt : total_ns,
 		.count = kind == PROFILE_CPU ? 0 : cnt,
 		.truncated = s->end < RT_END_CNT ? end_names[s->end] : "unknown",
+		.thread = profiler__opts(r->profiler)->by_thread ? s->thread : NULL,
 	};
 
 	return rd->out->of[kind] ? profiles__stack(rd->out, kind, rd->refs.data + s->first_ref,
@@ -278,7 +284,7 @@ static int emit(struct reading *rd, const struct read_stack *s, uint64_t cnt, ui
 				 : 0;
 }
 
-static int add_up(struct reading *rd)
+static int add_up(const struct profile_reader *r, struct reading *rd)
 {
 	struct read_stack *s = rd->stacks.data;
 	size_t end;
@@ -293,7 +299,7 @@ static int add_up(struct reading *rd)
 			cnt += s[end].cnt;
 			total_ns += s[end].total_ns;
 		}
-		err = emit(rd, &s[i], cnt, total_ns);
+		err = emit(r, rd, &s[i], cnt, total_ns);
 	}
 	return err;
 }
@@ -341,7 +347,7 @@ int profile_reader__fill(struct profile_reader *r, struct snapshot *s, uint64_t 
 	err = err ?: learn(r, &rd, final);
 	err = err ?: name_stacks(r, &rd);
 	err = err ?: count_functions(r, &rd, s);
-	err = err ?: add_up(&rd);
+	err = err ?: add_up(r, &rd);
 	free(rd.waiting);
 	free(rd.waiting_ns);
 	vec__free(&rd.stacks);

@@ -92,6 +92,12 @@ struct rt_unwind_dir {
 #define RT_OBJECT_KERNEL 0xffffu
 #define RT_KERNEL_BREAKPOINT 0xffffu /* instead: a breakpoint was hit, of a probe or a debugger */
 
+/* The name of the thread, 16 bytes, in three frames of 6 innermost of all (the first one lowest).
+ */
+#define RT_OBJECT_NAME 0xfffeu
+#define RT_NAME_FRAMES 3u
+#define RT_NAME_FRAME_BYTES 6u
+
 #define RT_UNWIND_FRAMES 128u
 
 /* Why the unwinding ended; the order of RT_UNWIND_END_NAMES. */
