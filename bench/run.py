@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Benchmarks as ratios in one run, printed as a Markdown table.
 
-usage: run.py BUILD_DIR [per-call|exits|budget|ready|daemon|idle]...
+usage: run.py BUILD_DIR [per-call|exits|budget|ready|daemon|idle|profile]...
 
 Peers and subjects that are missing (bpftrace, a 46 MB role, a 170,000-symbol binary) are said and
 left out. Floor = empty programs on the same sites, by roletrace's own loader, in the same run.
@@ -388,6 +388,76 @@ def budget():
            "count"], rows)
 
 
+class Busy:
+    """bench/busy: threads that count, some calls deep."""
+
+    def __init__(self, threads, depth):
+        self.p = subprocess.Popen([os.path.join(BUILD, "bench", "busy"), str(threads), str(depth)],
+                                  stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.p.stdout.readline()
+
+    def ask(self, word):
+        self.p.stdin.write(word + "\n")
+        self.p.stdin.flush()
+        return json.loads(self.p.stdout.readline())
+
+    def end(self):
+        self.p.stdin.close()
+        self.p.wait()
+
+
+BPF_STATS = "/proc/sys/kernel/bpf_stats_enabled"
+
+
+def samplers(pid):
+    """(ns, runs) of the BPF programs of a process that run at samples, as the kernel counts them."""
+    ns = runs = 0
+    for fd in os.listdir(f"/proc/{pid}/fdinfo"):
+        try:
+            with open(f"/proc/{pid}/fdinfo/{fd}") as f:
+                info = dict(line.rstrip("\n").split(":\t", 1) for line in f if ":\t" in line)
+        except OSError:
+            continue
+        if info.get("prog_type") == "7":  # BPF_PROG_TYPE_PERF_EVENT
+            ns, runs = ns + int(info["run_time_ns"]), runs + int(info["run_cnt"])
+    return ns, runs
+
+
+def sampled(hz, depth, seconds=3):
+    """A sampler's price by the kernel's own account, then what it takes from the target's speed."""
+    busy, twin = Busy(16, depth), Busy(16, depth)
+    bare = against(busy, twin, seconds / 2)
+    tr = Tracer([ROLETRACE, "--pid", str(busy.p.pid), "--no-functions", "--no-threads", "--memory", "off",
+                 f"--cpu-profile={hz}", "-o", "json:/dev/null"], "attached to")
+    kept = against(busy, twin, seconds / 2) / bare
+    twin.end()
+    for tid in os.listdir(f"/proc/{busy.p.pid}/task"):
+        os.sched_setaffinity(int(tid), range(os.cpu_count()))
+    with open(BPF_STATS, "w") as f:
+        f.write("1")
+    try:
+        (ns0, runs0), a = samplers(tr.p.pid), busy.ask("stat")
+        time.sleep(seconds)
+        (ns1, runs1), b = samplers(tr.p.pid), busy.ask("stat")
+    finally:
+        with open(BPF_STATS, "w") as f:
+            f.write("0")
+    tr.stop()
+    busy.end()
+    cpu_s, wall_ns = (b["cpu_ns"] - a["cpu_ns"]) / 1e9, b["now_ns"] - a["now_ns"]
+    each = (ns1 - ns0) / max(hz * cpu_s, 1)  # samples of others are dropped at once, and are in it
+    return [hz, depth, f"{cpu_s / wall_ns * 1e9:.2f}", f"{each / 1e3:.1f} µs", f"{100 * (ns1 - ns0) / wall_ns:.3f} %",
+            f"{100 * each * hz * 16 / 1e9:.2f} %", f"{kept:.4f}"]
+
+
+def profile():
+    """16 busy threads. Their CPUs are what there is: for 16 CPUs the price is multiplied."""
+    rows = [sampled(hz, depth) for hz in (49, 997) for depth in (4, 20)]
+    table("A CPU profile of 16 busy threads",
+          ["Hz", "calls deep", "CPUs they had", "a sample", "all samples, of a CPU", "on 16 CPUs it would be", "speed kept"],
+          rows)
+
+
 def memleak(target, fn):
     return Tracer(in_peers("memleak-libbpf", "-p", str(target.p.pid), "3600"), None)
 
@@ -423,7 +493,7 @@ def memory():
 
 
 PARTS = {"memory": memory, "per-call": per_call, "exits": exits, "budget": budget, "ready": ready,
-         "daemon": daemon, "idle": idle}
+         "daemon": daemon, "idle": idle, "profile": profile}
 
 
 def main():

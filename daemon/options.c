@@ -51,6 +51,7 @@ enum {
 	KEY_OFF_CPU,
 	KEY_OFF_CPU_MIN,
 	KEY_PROFILE_STACKS,
+	KEY_BY_THREAD,
 	KEY_CNT,
 };
 
@@ -169,6 +170,8 @@ static const struct argp_option table[] = {
 	{ "off-cpu", KEY_OFF_CPU, NULL, 0, "Follow where its threads wait, and how long", 3 },
 	{ "off-cpu-min", KEY_OFF_CPU_MIN, "USEC", 0,
 	  "But not waits shorter than USEC microseconds (implies --off-cpu)", 3 },
+	{ "by-thread", KEY_BY_THREAD, NULL, 0,
+	  "Stacks of --cpu-profile and --off-cpu by the names of threads", 3 },
 	{ "profile-stacks", KEY_PROFILE_STACKS, "N", OPTION_HIDDEN, NULL, 3 },
 	{ "empty-programs", KEY_EMPTY_PROGRAMS, NULL, OPTION_HIDDEN, NULL, 3 },
 	{ "assume-seccomp-kills", KEY_ASSUME_SECCOMP_KILLS, NULL, OPTION_HIDDEN, NULL, 3 },
@@ -406,6 +409,8 @@ static void check_whole(struct argp_state *state, const struct options *o)
 							     : "which process? give --pid N");
 	if (o->no_threads && o->stall_s > 0)
 		argp_error(state, "--no-threads contradicts --stall");
+	if (o->by_thread && !o->cpu_profile_hz && !o->off_cpu)
+		argp_error(state, "--by-thread needs --cpu-profile or --off-cpu");
 	if (o->no_functions && (o->functions.cnt || o->crates.cnt || o->debug_file))
 		argp_error(state,
 			   "--no-functions contradicts --function, --crate and --debug-file");
@@ -489,6 +494,9 @@ static error_t parse_one(int key, char *arg, struct argp_state *state)
 	case KEY_OFF_CPU_MIN:
 		o->off_cpu = true;
 		parse_count(state, "off-cpu-min", arg, 0, 1000000, &o->off_cpu_min_us);
+		break;
+	case KEY_BY_THREAD:
+		o->by_thread = true;
 		break;
 	case KEY_PROFILE_STACKS:
 		parse_count(state, "profile-stacks", arg, 1, 1000000, &o->profile_stacks);

@@ -86,6 +86,7 @@ struct options {
 	bool off_cpu;
 	unsigned int off_cpu_min_us;
 	unsigned int profile_stacks; /* 0: the default */
+	bool by_thread;
 	bool no_functions, no_threads, raw, verbose;
 	double stall_s;		   /* what hangs that long is told; 0: the default */
 	const char *without;	   /* kernel features to take for missing (tests), or NULL */

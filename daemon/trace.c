@@ -173,11 +173,12 @@ static int attach_profiler(struct run *r)
 		.off_cpu = o->off_cpu,
 		.off_cpu_min_ns = o->off_cpu_min_us * 1000,
 	};
+	struct stacks_opts so = { .places = o->profile_stacks, .by_thread = o->by_thread };
 	char *reason = NULL;
 	int err = 0;
 
 	if (po.hz || po.off_cpu)
-		err = stacks__new(&r->target, o->profile_stacks, &r->stacks, &reason);
+		err = stacks__new(&r->target, &so, &r->stacks, &reason);
 	if (err)
 		return code__say(code__of(err), reason, strerror(-err));
 	if (r->threads || po.off_cpu)

@@ -214,6 +214,9 @@ int cpu_rows__append(struct cpu_rows *r, struct snapshot *s)
 		return -ENOMEM;
 	qsort(r->rows, r->cnt, sizeof(*r->rows), by_samples);
 	for (size_t i = 0; i < r->cnt && r->rows[i].fn->row == NAMED_NO_ROW && !err; i++) {
+		/* what only waited is in the frames too */
+		if (!r->rows[i].samples)
+			break;
 		if (i < CPU_ROWS_MAX) {
 			err = put_row(&r->rows[i], s->arena, &s->fns[s->fn_cnt++]);
 			continue;

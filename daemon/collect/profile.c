@@ -31,6 +31,7 @@ struct read_stack {
 	uint32_t first, depth;	       /* in frames */
 	uint32_t first_ref, ref_cnt;   /* in refs: inlined functions are frames there */
 	uint64_t cnt, older, total_ns; /* older: of cnt, had begun before the window */
+	char thread[16];	       /* empty: they are not told apart */
 };
 
 struct reading {
@@ -129,6 +130,7 @@ static int read_stacks(const struct profile_reader *r, struct reading *rd)
 					    .cnt = s.cnt + rd->waiting[i],
 					    .total_ns = s.total + rd->waiting_ns[i] };
 		out->older = s.kind == RT_STACK_OFF_CPU_OLDER ? out->cnt : 0;
+		memcpy(out->thread, s.thread, sizeof(out->thread));
 		for (uint32_t f = 0; f < s.depth; f++) {
 			uint64_t *slot = vec__push(&rd->frames);
 
@@ -267,6 +269,8 @@ static int compare(const void *a, const void *b, void *arg)
 		return kind_of(x) < kind_of(y) ? -1 : 1;
 	if (x->end != y->end)
 		return x->end < y->end ? -1 : 1;
+	if (strcmp(x->thread, y->thread) != 0)
+		return strcmp(x->thread, y->thread);
 	if (x->ref_cnt != y->ref_cnt)
 		return x->ref_cnt < y->ref_cnt ? -1 : 1;
 	for (uint32_t i = 0; i < x->ref_cnt; i++) {
@@ -278,7 +282,8 @@ static int compare(const void *a, const void *b, void *arg)
 	return 0;
 }
 
-static int emit(struct reading *rd, const struct read_stack *s, const struct read_stack *sum)
+static int emit(const struct profile_reader *r, struct reading *rd, const struct read_stack *s,
+		const struct read_stack *sum)
 {
 	enum profile_kind kind = kind_of(s);
 	struct snapshot_stack figures = {
@@ -286,6 +291,7 @@ static int emit(struct reading *rd, const struct read_stack *s, const struct rea
 		.count = kind == PROFILE_CPU ? 0 : sum->cnt,
 		.older = sum->older,
 		.truncated = s->end < RT_END_CNT ? end_names[s->end] : "unknown",
+		.thread = s->thread[0] ? s->thread : NULL,
 	};
 
 	return rd->out->of[kind] ? profiles__stack(rd->out, kind, rd->refs.data + s->first_ref,
@@ -293,7 +299,7 @@ static int emit(struct reading *rd, const struct read_stack *s, const struct rea
 				 : 0;
 }
 
-static int add_up(struct reading *rd)
+static int add_up(const struct profile_reader *r, struct reading *rd)
 {
 	struct read_stack *s = rd->stacks.data;
 	size_t end;
@@ -309,7 +315,7 @@ static int add_up(struct reading *rd)
 			sum.older += s[end].older;
 			sum.total_ns += s[end].total_ns;
 		}
-		err = emit(rd, &s[i], &sum);
+		err = emit(r, rd, &s[i], &sum);
 	}
 	return err;
 }
@@ -358,7 +364,7 @@ int profile_reader__fill(struct profile_reader *r, struct snapshot *s, uint64_t 
 	err = err ?: learn(r, &rd, final);
 	err = err ?: name_stacks(r, &rd);
 	err = err ?: count_functions(r, &rd, s);
-	err = err ?: add_up(&rd);
+	err = err ?: add_up(r, &rd);
 	free(rd.waiting);
 	free(rd.waiting_ns);
 	vec__free(&rd.stacks);

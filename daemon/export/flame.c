@@ -132,11 +132,14 @@ static bool add_mark(struct flames *f, struct flame_graph *g, const char *name)
 	return add_ref(g, profiles__frame(f->pool, &frame));
 }
 
-/* Where the trail was lost stands in the place of the root, so that it is not taken for one. */
+/* Where the trail was lost stands in the place of the root, so that it is not taken for one. The
+ * thread, where threads are told apart, is the root of all. */
 static bool add_root(struct flames *f, struct flame_graph *g, const struct snapshot_stack *stack)
 {
 	char name[128];
 
+	if (stack->thread && !add_mark(f, g, *stack->thread ? stack->thread : "[no name]"))
+		return false;
 	if (stack->truncated) {
 		snprintf(name, sizeof(name), "[truncated: %s]", stack->truncated);
 		return add_mark(f, g, name);

@@ -3,8 +3,10 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/strbuf.h"
+#include "base/utf8.h"
 #include "ui/text.h"
 
 #define CELLS 18 /* columns of the figures in front of a name */
@@ -89,6 +91,77 @@ static void print_rows(const struct snapshot_profiles *p, const struct snapshot_
 			   v->width > CELLS + 20 ? v->width - CELLS - 1 : 20);
 		strbuf__addc(out, '\n');
 	}
+	free(w);
+}
+
+/* ---- by thread ---- */
+
+#define THREADS_SHOWN 5
+
+struct thread_weight {
+	const char *name;
+	uint64_t value;
+};
+
+static int by_name(const void *a, const void *b)
+{
+	return strcmp(((const struct thread_weight *)a)->name,
+		      ((const struct thread_weight *)b)->name);
+}
+
+static int by_value(const void *a, const void *b)
+{
+	const struct thread_weight *x = a, *y = b;
+
+	if (x->value != y->value)
+		return x->value < y->value ? 1 : -1;
+	return strcmp(x->name, y->name);
+}
+
+/* One per name, most first. NULL: no memory. */
+static struct thread_weight *weigh_threads(const struct snapshot_profile *of, size_t *cnt,
+					   uint64_t *total)
+{
+	struct thread_weight *w = calloc(of->stacks.cnt + 1, sizeof(*w));
+	size_t all = 0;
+
+	*cnt = 0;
+	*total = 0;
+	for (size_t i = 0; w && i < of->stacks.cnt; i++) {
+		const struct snapshot_stack *s = &of->stacks.data[i];
+
+		*total += s->value;
+		if (s->thread)
+			w[all++] = (struct thread_weight){ s->thread, s->value };
+	}
+	if (all)
+		qsort(w, all, sizeof(*w), by_name);
+	for (size_t i = 0; i < all; i++) {
+		if (*cnt && !strcmp(w[*cnt - 1].name, w[i].name))
+			w[*cnt - 1].value += w[i].value;
+		else
+			w[(*cnt)++] = w[i];
+	}
+	if (*cnt)
+		qsort(w, *cnt, sizeof(*w), by_value);
+	return w;
+}
+
+static void print_threads(const struct snapshot_profile *of, struct strbuf *out)
+{
+	uint64_t total;
+	size_t cnt;
+	struct thread_weight *w = weigh_threads(of, &cnt, &total);
+	char share[TEXT_CELL];
+
+	for (size_t i = 0; w && i < cnt && i < THREADS_SHOWN; i++) {
+		text__percent(share, total ? (double)w[i].value / (double)total : 0);
+		strbuf__addf(out, "%8s  thread ", share);
+		utf8__add_printable(out, w[i].name);
+		strbuf__addc(out, '\n');
+	}
+	if (cnt > THREADS_SHOWN)
+		strbuf__addf(out, "%8s  and %zu more threads' names\n", "", cnt - THREADS_SHOWN);
 	free(w);
 }
 
@@ -212,6 +285,7 @@ static void print_cpu(const struct snapshot *s, const struct hot_view *v, struct
 		     "CPU, by %llu samples at %llu Hz (an estimate): ran for %s, %s of a CPU\n",
 		     (unsigned long long)of->count, (unsigned long long)of->hz, ran, share);
 	print_rows(s->profiles, of, v, out);
+	print_threads(of, out);
 	print_doubts(of, "samples", out);
 	text__gap(out);
 	print_own(s, v, out);
@@ -233,6 +307,7 @@ static void print_off_cpu(const struct snapshot *s, const struct hot_view *v, st
 			     "  %llu of them had begun before and are counted since the attach\n",
 			     (unsigned long long)of->older);
 	print_rows(s->profiles, of, v, out);
+	print_threads(of, out);
 	print_doubts(of, "waits", out);
 }
 

@@ -92,6 +92,12 @@ struct rt_unwind_dir {
 #define RT_OBJECT_KERNEL 0xffffu
 #define RT_KERNEL_BREAKPOINT 0xffffu /* instead: a breakpoint was hit, of a probe or a debugger */
 
+/* The name of the thread, 16 bytes, in three frames of 6 innermost of all (the first one lowest).
+ */
+#define RT_OBJECT_NAME 0xfffeu
+#define RT_NAME_FRAMES 3u
+#define RT_NAME_FRAME_BYTES 6u
+
 #define RT_UNWIND_FRAMES 128u
 
 /* Why the unwinding ended; the order of RT_UNWIND_END_NAMES. */
@@ -143,7 +149,7 @@ struct rt_kept_head {
 	rt_u32 mask;	    /* places - 1 */
 	rt_u32 frame_cnt;   /* there is room for */
 	rt_u32 frames_taken;
-	rt_u32 pad;
+	rt_u32 by_thread; /* stacks of threads of different names are different ones */
 };
 
 /* Who unwinds: a program may interrupt another, so each has scratch of its own on each CPU. */

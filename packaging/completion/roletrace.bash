@@ -95,7 +95,7 @@ _roletrace() {
 		report,* | flame,*) _roletrace_files "$cur" ;;
 		,-*)
 			_roletrace_words "$list $output --name --follow --no-threads --stall --duration --interval --budget --raw
-				--cpu-profile --off-cpu --off-cpu-min --max-blocks --leak-after
+				--cpu-profile --off-cpu --off-cpu-min --by-thread --max-blocks --leak-after
 				--help --usage --version" "$cur"
 			;;
 		,*) _roletrace_words 'list check report flame' "$cur" ;;

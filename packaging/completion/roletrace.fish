@@ -59,6 +59,7 @@ complete -c roletrace -n $tracing -l budget -x -a off -d 'What probes may cost, 
 complete -c roletrace -n $tracing -l cpu-profile -d 'Sample where threads run'
 complete -c roletrace -n $tracing -l off-cpu -d 'Follow where threads wait'
 complete -c roletrace -n $tracing -l off-cpu-min -x -d 'But not shorter than, microseconds'
+complete -c roletrace -n $tracing -l by-thread -d 'Stacks by names of threads'
 complete -c roletrace -n $tracing -l raw -d 'Do not correct durations'
 complete -c roletrace -n $writing -s o -l output -x -a '(__roletrace_outputs)' -d 'Write [FORMAT:]FILE'
 complete -c roletrace -n $reporting -l sort -x -a 'total calls avg p95 max self name' -d 'Order of rows'

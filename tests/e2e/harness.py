@@ -34,6 +34,11 @@ def scratch():
     return path
 
 
+def at_end(function):
+    """Calls it at the end of the test, before what was done earlier is undone."""
+    _cleanups.append(function)
+
+
 def clean_up():
     while _cleanups:
         _cleanups.pop()()

@@ -335,6 +335,42 @@ def test_profile_through_return_probes():
     functions("--exit", "uretprobe")
 
 
+def test_profile_by_thread():
+    """Threads that do the same are told apart by their names, after their ends too."""
+    f = Fixture("crew")
+    folded = os.path.join(scratch(), "out.cpu.folded")
+    t = Trace(f, *CPU, "--off-cpu", "--by-thread", "-o", folded, functions=())
+    f.say("go")
+    truth = json.loads(f.line())["threads"]
+    snapshot = t.stop()
+    f.finish()
+    cpu, off = Profile(snapshot), Profile(snapshot, "off_cpu")
+    total = sum(ns for ns, _ in truth.values())
+    main = {"crew"}
+    equal({s["thread"] for s in cpu.stacks} - main, set(truth), "threads on CPU")
+    equal({s["thread"] for s in off.stacks} - main, set(truth), "threads off CPU")
+    with open(folded) as file:
+        lines = [line.rsplit(" ", 1) for line in file]
+    for name, (ran, slept) in truth.items():
+        samples = sum(s["value"] for s in cpu.stacks if s["thread"] == name)
+        check(abs(samples / cpu.doc["count"] - ran / total) < 0.03, f"{name}: {samples}, ran {ran}")
+        waits = [s for s in off.stacks if s["thread"] == name and "work" in off.names(s)]
+        slow = sum(s["value"] for s in waits if any("sleep" in n for n in off.names(s)))
+        close(slow, slept, 0.03, f"{name}: asleep")
+        root = name.replace(";", "\\x3b") + ";"
+        equal(sum(int(n) for line, n in lines if line.startswith(root)), samples, f"{name}: folded")
+        check(any(f"thread {name}" in line for line in t.stdout), f"{name} in the report")
+    burnt = [s for s in cpu.stacks if cpu.names(s)[-1] == "burn" and not s.get("truncated")]
+    check(all("work" in cpu.names(s) for s in burnt), "whole stacks, without what is no frame")
+    equal(len({tuple(s["frames"]) for s in burnt}), len(burnt) // len(truth), "the same but for names")
+
+
+def test_profile_by_thread_needs_a_profile():
+    done = roletrace("--pid", 1, "--by-thread")
+    equal(done.returncode, 2, done.stderr)
+    check("--by-thread needs" in done.stderr, done.stderr)
+
+
 def test_profile_library_at_another_address():
     """L12: loaded, unloaded, loaded elsewhere: names stay right, whatever was mapped there."""
     f = Fixture("reloads")

@@ -145,6 +145,21 @@ static char *folded(const struct snapshot *s, const struct snapshot *old, enum f
 	return strbuf__take(&out);
 }
 
+Test(flame, threads_are_roots)
+{
+	struct snapshot *s = synth__new();
+	char *text;
+
+	synth__add_stacks(s);
+	synth__stack(s, PROFILE_CPU, "12", FIGURES(.value = 9, .thread = "", .truncated = "x"));
+	text = folded(s, NULL, FLAME_CPU);
+	cr_expect(strstr(text, "worker-1;__clone3;tokio::"), "%s", text);
+	cr_expect(strstr(text, "\n__clone3;tokio::"), "others are as they were: %s", text);
+	cr_expect(strstr(text, "[no name];[truncated: x];tokio::"), "%s", text);
+	free(text);
+	snapshot__free(s);
+}
+
 Test(flame, old_figures_are_brought_to_the_new_window)
 {
 	struct snapshot *s = synth__new(), *old = synth__new();
