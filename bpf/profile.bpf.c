@@ -16,6 +16,7 @@
 #include "blocked.bpf.h"
 #include "kept.bpf.h"
 #include "unwind.bpf.h"
+#include "wakers.bpf.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
@@ -85,6 +86,7 @@ static __always_inline void begin_wait(struct task_struct *t, rt_u64 now)
 		return;
 	}
 	b->place = 0;
+	forget_waker(b);
 	b->since_ns = now;
 	u = unwind_begin(RT_UNWIND_OFF_CPU);
 	if (!u)
@@ -119,6 +121,7 @@ static __always_inline void end_wait(struct task_struct *t, rt_u64 now)
 			count_stack(place, 1, ns);
 		else
 			__sync_fetch_and_add(&off_cpu_lost, 1);
+		count_wake(b, place, ns);
 	} else {
 		__sync_fetch_and_add(&off_cpu_short, 1);
 		__sync_fetch_and_add(&off_cpu_short_ns, ns);
@@ -132,6 +135,19 @@ int BPF_PROG(off_cpu, bool preempt, struct task_struct *prev, struct task_struct
 		begin_wait(prev, bpf_ktime_get_ns());
 	if (is_target(next))
 		end_wait(next, bpf_ktime_get_ns());
+	return 0;
+}
+
+SEC("tp_btf/sched_waking")
+int BPF_PROG(waking, struct task_struct *t)
+{
+	struct rt_blocked *b;
+
+	if (!is_target(t))
+		return 0;
+	b = bpf_task_storage_get(&blocked, t, 0, 0);
+	if (b && b->since_ns)
+		note_waker(b, ctx, target_tgid);
 	return 0;
 }
 

@@ -168,6 +168,7 @@ static int attach_profiler(struct run *r)
 	struct profiler_opts po = {
 		.hz = o->cpu_profile_hz,
 		.off_cpu = o->off_cpu,
+		.wakers = o->wakers,
 		.off_cpu_min_ns = o->off_cpu_min_us * 1000,
 	};
 	char *reason = NULL;

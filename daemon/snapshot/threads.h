@@ -36,9 +36,6 @@ enum thread_state {
 #define THREAD_OFF_CNT (THREAD_EXITED - THREAD_FUTEX)
 extern const char *const thread_state_names[THREAD_STATE_CNT];
 
-enum thread_waker { WAKER_THREAD, WAKER_PROCESS, WAKER_INTERRUPT, WAKER_UNKNOWN, WAKER_CNT };
-extern const char *const thread_waker_names[WAKER_CNT];
-
 #define THREAD_WAKERS 4
 struct snapshot_waker {
 	int tid; /* 0: no more */
