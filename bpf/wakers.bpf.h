@@ -10,6 +10,7 @@
 #include "blocked.bpf.h"
 #include "kept.bpf.h"
 #include "unwind.bpf.h"
+#include "waits.bpf.h"
 #include "who_wakes.bpf.h"
 
 const volatile bool wakers;
@@ -62,24 +63,14 @@ static __always_inline void note_waker(struct rt_blocked *b, void *ctx, rt_u32 t
 /* The wait in b, at the stack in place, has ended. */
 static __always_inline void count_wake(struct rt_blocked *b, rt_u32 place, rt_u64 ns)
 {
-	struct rt_waits first = {}, *w;
 	struct rt_wake key;
 
 	if (!wakers || !place)
 		return;
 	key = b->wake;
 	key.place = place;
-	w = bpf_map_lookup_elem(&wakes, &key);
-	if (!w) {
-		bpf_map_update_elem(&wakes, &key, &first, BPF_NOEXIST);
-		w = bpf_map_lookup_elem(&wakes, &key);
-	}
-	if (!w) {
+	if (!count_waits(&wakes, &key, ns))
 		__sync_fetch_and_add(&wakes_lost, 1);
-		return;
-	}
-	__sync_fetch_and_add(&w->cnt, 1);
-	__sync_fetch_and_add(&w->total_ns, ns);
 }
 
 #endif

@@ -18,7 +18,8 @@
 #include "profile.skel.h"
 #include "target/process.h"
 
-#define MAX_WAKES 16384u /* pairs of a waiter's and a waker's stack; 2 MB */
+#define MAX_WAKES 16384u      /* pairs of a waiter's and a waker's stack; 2 MB */
+#define MAX_FUTEX_WAITS 8192u /* pairs of a futex and a stack; 0.8 MB */
 
 struct profiler {
 	const struct target *target;
@@ -48,6 +49,9 @@ static int load(struct profiler *p)
 	p->skel->rodata->off_cpu_min_ns = p->opts.off_cpu_min_ns;
 	err = stacks__share(p->stacks, p->skel->obj);
 	err = err ?: bpf_map__set_max_entries(p->skel->maps.wakes, p->opts.wakers ? MAX_WAKES : 1);
+	err = err
+		      ?: bpf_map__set_max_entries(p->skel->maps.futex_waits,
+						  p->opts.off_cpu ? MAX_FUTEX_WAITS : 1);
 	return err ?: profile_bpf__load(p->skel);
 }
 
@@ -231,6 +235,23 @@ int profiler__wakes(const struct profiler *p,
 	return err == -ENOENT ? 0 : err;
 }
 
+int profiler__futex_waits(const struct profiler *p,
+			  void (*each)(void *arg, const struct rt_lock_wait *where,
+				       const struct rt_waits *waits),
+			  void *arg)
+{
+	int fd = bpf_map__fd(p->skel->maps.futex_waits), err = 0;
+	struct rt_lock_wait key, *at = NULL;
+	struct rt_waits waits;
+
+	while (!err && !(err = bpf_map_get_next_key(fd, at, &key))) {
+		at = &key;
+		if (!bpf_map_lookup_elem(fd, &key, &waits) && waits.cnt)
+			each(arg, &key, &waits);
+	}
+	return err == -ENOENT ? 0 : err;
+}
+
 void profiler__counts(const struct profiler *p, struct profiler_counts *out)
 {
 	const struct profile_bpf__bss *b = p->skel->bss;
@@ -246,5 +267,6 @@ void profiler__counts(const struct profiler *p, struct profiler_counts *out)
 		.older_waits = p->notes_older ? standing__older(p->opts.standing) : 0,
 		.no_storage = b->no_storage,
 		.wakes_lost = b->wakes_lost,
+		.futex_waits_lost = b->futex_waits_lost,
 	};
 }

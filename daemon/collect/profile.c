@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/vec.h"
+#include "collect/lock_stacks.h"
 #include "collect/namer.h"
 #include "collect/wakes.h"
 #include "roletrace/unwind.h"
@@ -237,9 +238,10 @@ static void count_functions(const struct profile_reader *r, const struct reading
 	}
 }
 
-/* ---- wakers ---- */
+/* ---- wakers, locks ---- */
 
-static int fill_wakes(const struct profile_reader *r, const struct reading *rd)
+static int fill_by_place(const struct profile_reader *r, const struct reading *rd,
+			 struct snapshot *s)
 {
 	uint32_t places = stacks__place_cnt(r->stacks);
 	struct named_stack *by_place = calloc(places, sizeof(*by_place));
@@ -248,12 +250,14 @@ static int fill_wakes(const struct profile_reader *r, const struct reading *rd)
 	if (!by_place)
 		return -ENOMEM;
 	for (size_t i = 0; i < rd->stacks.cnt; i++) {
-		const struct read_stack *s = &rd->stacks.data[i];
+		const struct read_stack *st = &rd->stacks.data[i];
 
-		by_place[s->place] =
-			(struct named_stack){ s->first_ref, s->ref_cnt, end_name(s->end) };
+		by_place[st->place] =
+			(struct named_stack){ st->first_ref, st->ref_cnt, end_name(st->end) };
 	}
-	err = wakes__fill(r->profiler, by_place, places, rd->refs.data, rd->out);
+	err = lock_stacks__ended(r->profiler, by_place, places, rd->refs.data, s);
+	if (profiler__opts(r->profiler)->wakers)
+		err = err ?: wakes__fill(r->profiler, by_place, places, rd->refs.data, rd->out);
 	free(by_place);
 	return err;
 }
@@ -367,8 +371,8 @@ int profile_reader__fill(struct profile_reader *r, struct snapshot *s, uint64_t 
 	err = err ?: fill_head(r, &rd);
 	err = err ?: learn(r, &rd, final);
 	err = err ?: name_stacks(r, &rd);
-	if (profiler__opts(r->profiler)->wakers)
-		err = err ?: fill_wakes(r, &rd);
+	if (profiler__opts(r->profiler)->off_cpu)
+		err = err ?: fill_by_place(r, &rd, s);
 	err = err ?: add_up(&rd);
 	if (!err)
 		count_functions(r, &rd, s);

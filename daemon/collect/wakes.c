@@ -58,8 +58,8 @@ static void add_pair(void *arg, const struct rt_wake *who, const struct rt_waits
 	p->total_ns = waits->total_ns;
 }
 
-static int compare_stacks(const struct named_stack *x, const struct named_stack *y,
-			  const uint32_t *refs)
+int named_stack__compare(const struct named_stack *x, const struct named_stack *y,
+			 const uint32_t *refs)
 {
 	const char *a = x->truncated ?: "", *b = y->truncated ?: "";
 
@@ -78,9 +78,9 @@ static int compare(const void *a, const void *b, void *arg)
 {
 	const struct pair *x = a, *y = b;
 	const struct gathering *g = arg;
-	int d = compare_stacks(&x->waiter, &y->waiter, g->refs);
+	int d = named_stack__compare(&x->waiter, &y->waiter, g->refs);
 
-	d = d ?: compare_stacks(&x->waker, &y->waker, g->refs);
+	d = d ?: named_stack__compare(&x->waker, &y->waker, g->refs);
 	d = d ?: (int)x->by - (int)y->by;
 	return d ?: strcmp(x->name, y->name);
 }

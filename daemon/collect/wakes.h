@@ -12,6 +12,10 @@ struct named_stack {
 	const char *truncated;
 };
 
+/* For sorting; 0: the same frames. */
+int named_stack__compare(const struct named_stack *x, const struct named_stack *y,
+			 const uint32_t *refs);
+
 /* by_place has place_cnt elements; of[PROFILE_OFF_CPU] of out is there. 0 or -errno. */
 int wakes__fill(const struct profiler *profiler, const struct named_stack *by_place,
 		uint32_t place_cnt, const uint32_t *refs, struct snapshot_profiles *out);

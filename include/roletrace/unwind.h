@@ -170,12 +170,20 @@ struct rt_waits {
 	rt_u64 total_ns;
 };
 
+/* Key of the waits at a futex, by stack. */
+struct rt_lock_wait {
+	rt_u64 futex;
+	rt_u32 place; /* of the stack, + 1 */
+	rt_u32 pad;
+};
+
 /* A thread's wait. */
 struct rt_blocked {
 	rt_u64 since_ns;     /* 0: it runs */
 	rt_u32 place;	     /* its stack's place + 1; 0: lost */
 	rt_u32 older_place;  /* the same of the wait that had begun before the gate opened */
 	struct rt_wake wake; /* its end, when it is woken; place is filled in then */
+	rt_u64 futex;	     /* it is at; 0: none, or not known */
 };
 
 /* A thread as it stands; depth frames follow, innermost first. */
@@ -189,7 +197,8 @@ struct rt_standing {
 RT_ASSERT_SIZE(struct rt_standing, 8);
 RT_ASSERT_SIZE(struct rt_kept_head, 32);
 RT_ASSERT_SIZE(struct rt_wake, 32);
-RT_ASSERT_SIZE(struct rt_blocked, 48);
+RT_ASSERT_SIZE(struct rt_lock_wait, 16);
+RT_ASSERT_SIZE(struct rt_blocked, 56);
 RT_ASSERT_SIZE(struct rt_unwind_rule, 16);
 RT_ASSERT_SIZE(struct rt_unwind_object, 24);
 RT_ASSERT_SIZE(struct rt_unwind_map, 32);
