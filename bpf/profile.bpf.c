@@ -16,10 +16,14 @@
 #include "blocked.bpf.h"
 #include "kept.bpf.h"
 #include "unwind.bpf.h"
+#include "waits.bpf.h"
+#include "wakers.bpf.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
 #define TASK_DEAD 0x80 /* include/linux/sched.h */
+#define FUTEX_SYSCALL 202
+#define USER_CS_64 0x33
 
 const volatile rt_u64 off_cpu_min_ns;
 
@@ -35,6 +39,16 @@ rt_u64 off_cpu_lost;		  /* waits whose stack was not kept */
 rt_u64 off_cpu_waits, off_cpu_ns; /* all, those below the minimum too */
 rt_u64 off_cpu_short, off_cpu_short_ns;
 rt_u64 no_storage;
+rt_u64 futex_waits_lost; /* in no stack of their futex */
+
+/* key: a futex and the stack of who waited there. Written here, read by collect. Bound: set at
+ * load. Full: futex_waits_lost. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 1);
+	__type(key, struct rt_lock_wait);
+	__type(value, struct rt_waits);
+} futex_waits SEC(".maps");
 
 static __always_inline bool is_target(const struct task_struct *t)
 {
@@ -74,6 +88,19 @@ int cpu_sample(struct bpf_perf_event_data *ctx)
 	return 0;
 }
 
+static __always_inline rt_u64 futex_of(const struct pt_regs *regs)
+{
+	return regs->orig_ax == FUTEX_SYSCALL && regs->cs == USER_CS_64 ? regs->di : 0;
+}
+
+static __always_inline void count_at_futex(const struct rt_blocked *b, rt_u32 place, rt_u64 ns)
+{
+	struct rt_lock_wait key = { .futex = b->futex, .place = place };
+
+	if (key.futex && place && !count_waits(&futex_waits, &key, ns))
+		__sync_fetch_and_add(&futex_waits_lost, 1);
+}
+
 /* The current thread stops here to wait. */
 static __always_inline void begin_wait(struct task_struct *t, rt_u64 now)
 {
@@ -86,6 +113,8 @@ static __always_inline void begin_wait(struct task_struct *t, rt_u64 now)
 		return;
 	}
 	b->place = 0;
+	forget_waker(b);
+	b->futex = futex_of((struct pt_regs *)bpf_task_pt_regs(t));
 	b->since_ns = now;
 	u = unwind_begin(RT_UNWIND_OFF_CPU);
 	if (!u)
@@ -107,12 +136,14 @@ static __always_inline void end_wait(struct task_struct *t, rt_u64 now)
 {
 	struct rt_blocked *b = bpf_task_storage_get(&blocked, t, 0, 0);
 	rt_u32 place;
+	bool older;
 	rt_u64 ns;
 
 	if (!b || !b->since_ns)
 		return;
 	ns = now - b->since_ns;
 	place = place_of(b);
+	older = b->since_ns == start_ns;
 	b->since_ns = 0;
 	__sync_fetch_and_add(&off_cpu_waits, 1);
 	__sync_fetch_and_add(&off_cpu_ns, ns);
@@ -121,6 +152,9 @@ static __always_inline void end_wait(struct task_struct *t, rt_u64 now)
 			count_stack(place, 1, ns);
 		else
 			__sync_fetch_and_add(&off_cpu_lost, 1);
+		count_wake(b, place, ns);
+		if (!older)
+			count_at_futex(b, place, ns);
 	} else {
 		__sync_fetch_and_add(&off_cpu_short, 1);
 		__sync_fetch_and_add(&off_cpu_short_ns, ns);
@@ -134,6 +168,19 @@ int BPF_PROG(off_cpu, bool preempt, struct task_struct *prev, struct task_struct
 		begin_wait(prev, bpf_ktime_get_ns());
 	if (is_target(next))
 		end_wait(next, bpf_ktime_get_ns());
+	return 0;
+}
+
+SEC("tp_btf/sched_waking")
+int BPF_PROG(waking, struct task_struct *t)
+{
+	struct rt_blocked *b;
+
+	if (!is_target(t))
+		return 0;
+	b = bpf_task_storage_get(&blocked, t, 0, 0);
+	if (b && b->since_ns)
+		note_waker(b, ctx, target_tgid);
 	return 0;
 }
 

@@ -50,6 +50,7 @@ enum {
 	KEY_CPU_PROFILE,
 	KEY_OFF_CPU,
 	KEY_OFF_CPU_MIN,
+	KEY_WAKERS,
 	KEY_PROFILE_STACKS,
 	KEY_BY_THREAD,
 	KEY_CNT,
@@ -138,7 +139,7 @@ static const struct argp_option table[] = {
 	{ "limit", KEY_LIMIT, "N", 0, "At most N rows in each of the report's tables", 2 },
 	{ "width", KEY_WIDTH, "N", 0,
 	  "report: for N columns (default: the terminal's, 80 where there is none)", 2 },
-	{ "kind", KEY_KIND, "cpu|calls|off-cpu|live|alloc", 0,
+	{ "kind", KEY_KIND, "cpu|calls|off-cpu|wakers|live|alloc", 0,
 	  "flame: which stacks (default: the first of these that there are)", 2 },
 	{ "diff", KEY_DIFF, "OLD", 0, "flame: what changed since the snapshot OLD", 2 },
 	{ NULL, 0, NULL, 0, "How to measure", 3 },
@@ -172,6 +173,8 @@ static const struct argp_option table[] = {
 	  "But not waits shorter than USEC microseconds (implies --off-cpu)", 3 },
 	{ "by-thread", KEY_BY_THREAD, NULL, 0,
 	  "Stacks of --cpu-profile and --off-cpu by the names of threads", 3 },
+	{ "wakers", KEY_WAKERS, NULL, 0,
+	  "And who ends these waits, with its stack (implies --off-cpu)", 3 },
 	{ "profile-stacks", KEY_PROFILE_STACKS, "N", OPTION_HIDDEN, NULL, 3 },
 	{ "empty-programs", KEY_EMPTY_PROGRAMS, NULL, OPTION_HIDDEN, NULL, 3 },
 	{ "assume-seccomp-kills", KEY_ASSUME_SECCOMP_KILLS, NULL, OPTION_HIDDEN, NULL, 3 },
@@ -497,6 +500,9 @@ static error_t parse_one(int key, char *arg, struct argp_state *state)
 		break;
 	case KEY_BY_THREAD:
 		o->by_thread = true;
+		break;
+	case KEY_WAKERS:
+		o->off_cpu = o->wakers = true;
 		break;
 	case KEY_PROFILE_STACKS:
 		parse_count(state, "profile-stacks", arg, 1, 1000000, &o->profile_stacks);

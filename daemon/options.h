@@ -83,7 +83,7 @@ struct options {
 	unsigned int limit;	     /* rows per table; 0: all */
 	unsigned int width;	     /* columns; 0: the terminal's */
 	unsigned int cpu_profile_hz; /* 0: no CPU profile */
-	bool off_cpu;
+	bool off_cpu, wakers;
 	unsigned int off_cpu_min_us;
 	unsigned int profile_stacks; /* 0: the default */
 	bool by_thread;

@@ -171,6 +171,7 @@ static int attach_profiler(struct run *r)
 	struct profiler_opts po = {
 		.hz = o->cpu_profile_hz,
 		.off_cpu = o->off_cpu,
+		.wakers = o->wakers,
 		.off_cpu_min_ns = o->off_cpu_min_us * 1000,
 	};
 	struct stacks_opts so = { .places = o->profile_stacks, .by_thread = o->by_thread };

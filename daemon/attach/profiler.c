@@ -18,6 +18,9 @@
 #include "profile.skel.h"
 #include "target/process.h"
 
+#define MAX_WAKES 16384u      /* pairs of a waiter's and a waker's stack; 2 MB */
+#define MAX_FUTEX_WAITS 8192u /* pairs of a futex and a stack; 0.8 MB */
+
 struct profiler {
 	const struct target *target;
 	struct profiler_opts opts;
@@ -25,7 +28,7 @@ struct profiler {
 	struct profile_bpf *skel;
 	struct bpf_link **events; /* one per CPU */
 	int event_cnt;
-	struct bpf_link *tracing[2];
+	struct bpf_link *tracing[3];
 	bool notes_older;
 };
 
@@ -41,8 +44,14 @@ static int load(struct profiler *p)
 	bpf_program__set_autoload(p->skel->progs.cpu_sample, p->opts.hz);
 	bpf_program__set_autoload(p->skel->progs.off_cpu, p->opts.off_cpu);
 	bpf_program__set_autoload(p->skel->progs.blocked_now, p->opts.off_cpu);
+	bpf_program__set_autoload(p->skel->progs.waking, p->opts.wakers);
+	p->skel->rodata->wakers = p->opts.wakers;
 	p->skel->rodata->off_cpu_min_ns = p->opts.off_cpu_min_ns;
 	err = stacks__share(p->stacks, p->skel->obj);
+	err = err ?: bpf_map__set_max_entries(p->skel->maps.wakes, p->opts.wakers ? MAX_WAKES : 1);
+	err = err
+		      ?: bpf_map__set_max_entries(p->skel->maps.futex_waits,
+						  p->opts.off_cpu ? MAX_FUTEX_WAITS : 1);
 	return err ?: profile_bpf__load(p->skel);
 }
 
@@ -91,9 +100,10 @@ static int attach_clocks(struct profiler *p, char **reason)
 
 static int attach_tracing(struct profiler *p, char **reason)
 {
-	const struct bpf_program *progs[] = { p->skel->progs.profile_exec, p->skel->progs.off_cpu };
+	const struct bpf_program *progs[] = { p->skel->progs.profile_exec, p->skel->progs.off_cpu,
+					      p->skel->progs.waking };
 
-	for (size_t i = 0; i < (p->opts.off_cpu ? 2 : 1); i++) {
+	for (size_t i = 0; i < (p->opts.wakers ? 3 : p->opts.off_cpu ? 2 : 1); i++) {
 		p->tracing[i] = bpf_program__attach(progs[i]);
 		if (!p->tracing[i])
 			return fail(reason, -errno, "cannot attach to '%s': %s",
@@ -208,6 +218,40 @@ int profiler__waits(const struct profiler *p,
 	return err;
 }
 
+int profiler__wakes(const struct profiler *p,
+		    void (*each)(void *arg, const struct rt_wake *who,
+				 const struct rt_waits *waits),
+		    void *arg)
+{
+	int fd = bpf_map__fd(p->skel->maps.wakes), err = 0;
+	struct rt_wake key, *at = NULL;
+	struct rt_waits waits;
+
+	while (!err && !(err = bpf_map_get_next_key(fd, at, &key))) {
+		at = &key;
+		if (!bpf_map_lookup_elem(fd, &key, &waits) && waits.cnt)
+			each(arg, &key, &waits);
+	}
+	return err == -ENOENT ? 0 : err;
+}
+
+int profiler__futex_waits(const struct profiler *p,
+			  void (*each)(void *arg, const struct rt_lock_wait *where,
+				       const struct rt_waits *waits),
+			  void *arg)
+{
+	int fd = bpf_map__fd(p->skel->maps.futex_waits), err = 0;
+	struct rt_lock_wait key, *at = NULL;
+	struct rt_waits waits;
+
+	while (!err && !(err = bpf_map_get_next_key(fd, at, &key))) {
+		at = &key;
+		if (!bpf_map_lookup_elem(fd, &key, &waits) && waits.cnt)
+			each(arg, &key, &waits);
+	}
+	return err == -ENOENT ? 0 : err;
+}
+
 void profiler__counts(const struct profiler *p, struct profiler_counts *out)
 {
 	const struct profile_bpf__bss *b = p->skel->bss;
@@ -222,5 +266,7 @@ void profiler__counts(const struct profiler *p, struct profiler_counts *out)
 		.waits_lost = b->off_cpu_lost,
 		.older_waits = p->notes_older ? standing__older(p->opts.standing) : 0,
 		.no_storage = b->no_storage,
+		.wakes_lost = b->wakes_lost,
+		.futex_waits_lost = b->futex_waits_lost,
 	};
 }

@@ -105,7 +105,7 @@ int standing__prepare(struct standing *s, const struct bpf_map *blocked, char **
 
 bool standing__is_ready(const struct standing *s)
 {
-	return s->skel != NULL;
+	return !s->failed && (s->skel || s->stacks);
 }
 
 /* ---- looking ---- */

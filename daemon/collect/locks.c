@@ -34,8 +34,9 @@ struct locks {
 	const struct roster *roster;
 	const struct target *target;
 	int mem;
-	size_t used;		      /* places of futexes, when last looked at */
-	uint64_t forgotten, unlisted; /* waits at futexes without a row */
+	VEC(struct lock_waiter) waiters; /* at the last filling */
+	size_t used;			 /* places of futexes, when last looked at */
+	uint64_t forgotten, unlisted;	 /* waits at futexes without a row */
 };
 
 struct locks *locks__new(struct threads *threads, const struct roster *roster,
@@ -54,6 +55,9 @@ struct locks *locks__new(struct threads *threads, const struct roster *roster,
 
 void locks__free(struct locks *l)
 {
+	if (!l)
+		return;
+	vec__free(&l->waiters);
 	free(l);
 }
 
@@ -309,9 +313,10 @@ bool locks__moved_since(const struct locks *l, uint64_t futex, uint64_t since_ns
 
 typedef VEC(struct snapshot_lock) lock_vec;
 
-static void add_waiters(const struct locks *l, const struct rt_thread *t, lock_vec *out)
+static void add_waiters(struct locks *l, const struct rt_thread *t, lock_vec *out)
 {
 	struct snapshot_lock *row = NULL;
+	struct lock_waiter *waiter;
 	struct lock_view v;
 	uint64_t ns;
 	bool older;
@@ -323,6 +328,9 @@ static void add_waiters(const struct locks *l, const struct rt_thread *t, lock_v
 	row = row ?: vec__push(out);
 	if (!row)
 		return;
+	waiter = vec__push(&l->waiters);
+	if (waiter)
+		*waiter = (struct lock_waiter){ t->pid, v.address };
 	ns = roster__state_ns(l->roster, t, &older);
 	row->kind = v.kind;
 	row->address = v.address;
@@ -430,6 +438,12 @@ static int add_candidates(struct locks *l, const candidate_vec *candidates, lock
 	return err;
 }
 
+const struct lock_waiter *locks__waiters(const struct locks *l, size_t *cnt)
+{
+	*cnt = l->waiters.cnt;
+	return l->waiters.data;
+}
+
 int locks__fill(struct locks *l, struct snapshot *s)
 {
 	candidate_vec candidates = {};
@@ -438,6 +452,7 @@ int locks__fill(struct locks *l, struct snapshot *s)
 	const struct rt_thread *rows = roster__rows(l->roster, &cnt);
 	int err = find_candidates(l, &candidates);
 
+	l->waiters.cnt = 0;
 	locks__open(l);
 	err = err ?: add_candidates(l, &candidates, &found);
 	for (size_t i = 0; i < cnt && !err; i++)

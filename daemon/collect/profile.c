@@ -8,13 +8,20 @@
 #include "base/clock.h"
 #include "base/vec.h"
 #include "collect/cpu_rows.h"
+#include "collect/lock_stacks.h"
 #include "collect/namer.h"
+#include "collect/wakes.h"
 #include "roletrace/unwind.h"
 
 /* Looking for names starts processes: at most one part of so many of the time. */
 #define LEARN_SHARE 200
 
 static const char *const end_names[] = RT_UNWIND_END_NAMES;
+
+static const char *end_name(enum rt_unwind_end end)
+{
+	return end < RT_END_CNT ? end_names[end] : "unknown";
+}
 
 struct profile_reader {
 	struct profiler *profiler;
@@ -28,6 +35,7 @@ struct profile_reader {
 struct read_stack {
 	enum rt_stack_kind kind;
 	enum rt_unwind_end end;
+	uint32_t place;
 	uint32_t first, depth;	       /* in frames */
 	uint32_t first_ref, ref_cnt;   /* in refs: inlined functions are frames there */
 	uint64_t cnt, older, total_ns; /* older: of cnt, had begun before the window */
@@ -118,12 +126,14 @@ static int read_stacks(const struct profile_reader *r, struct reading *rd)
 	for (uint32_t i = 0; i < places; i++) {
 		struct read_stack *out;
 
-		if (!stacks__get(r->stacks, i, &s) || !(s.cnt + rd->waiting[i]))
+		if (!stacks__get(r->stacks, i, &s) ||
+		    !(s.cnt + rd->waiting[i] || s.kind == RT_STACK_WAKER))
 			continue;
 		out = vec__push(&rd->stacks);
 		if (!out)
 			return -ENOMEM;
 		*out = (struct read_stack){ .kind = s.kind,
+					    .place = i,
 					    .end = s.end,
 					    .first = (uint32_t)rd->frames.cnt,
 					    .depth = s.depth,
@@ -253,6 +263,30 @@ static int count_functions(struct profile_reader *r, const struct reading *rd, s
 	return 0;
 }
 
+/* ---- wakers, locks ---- */
+
+static int fill_by_place(const struct profile_reader *r, const struct reading *rd,
+			 struct snapshot *s)
+{
+	uint32_t places = stacks__place_cnt(r->stacks);
+	struct named_stack *by_place = calloc(places, sizeof(*by_place));
+	int err;
+
+	if (!by_place)
+		return -ENOMEM;
+	for (size_t i = 0; i < rd->stacks.cnt; i++) {
+		const struct read_stack *st = &rd->stacks.data[i];
+
+		by_place[st->place] =
+			(struct named_stack){ st->first_ref, st->ref_cnt, end_name(st->end) };
+	}
+	err = lock_stacks__ended(r->profiler, by_place, places, rd->refs.data, s);
+	if (profiler__opts(r->profiler)->wakers)
+		err = err ?: wakes__fill(r->profiler, by_place, places, rd->refs.data, rd->out);
+	free(by_place);
+	return err;
+}
+
 /* ---- adding up ---- */
 
 static enum profile_kind kind_of(const struct read_stack *s)
@@ -265,6 +299,8 @@ static int compare(const void *a, const void *b, void *arg)
 	const struct read_stack *x = a, *y = b;
 	const struct reading *rd = arg;
 
+	if ((x->kind == RT_STACK_WAKER) != (y->kind == RT_STACK_WAKER))
+		return y->kind == RT_STACK_WAKER ? -1 : 1;
 	if (kind_of(x) != kind_of(y))
 		return kind_of(x) < kind_of(y) ? -1 : 1;
 	if (x->end != y->end)
@@ -290,13 +326,14 @@ static int emit(const struct profile_reader *r, struct reading *rd, const struct
 		.value = kind == PROFILE_CPU ? sum->cnt : sum->total_ns,
 		.count = kind == PROFILE_CPU ? 0 : sum->cnt,
 		.older = sum->older,
-		.truncated = s->end < RT_END_CNT ? end_names[s->end] : "unknown",
+		.truncated = end_name(s->end),
 		.thread = s->thread[0] ? s->thread : NULL,
 	};
 
-	return rd->out->of[kind] ? profiles__stack(rd->out, kind, rd->refs.data + s->first_ref,
-						   s->ref_cnt, &figures)
-				 : 0;
+	return rd->out->of[kind] && s->kind != RT_STACK_WAKER
+		       ? profiles__stack(rd->out, kind, rd->refs.data + s->first_ref, s->ref_cnt,
+					 &figures)
+		       : 0;
 }
 
 static int add_up(const struct profile_reader *r, struct reading *rd)
@@ -363,6 +400,8 @@ int profile_reader__fill(struct profile_reader *r, struct snapshot *s, uint64_t 
 	err = err ?: fill_head(r, &rd);
 	err = err ?: learn(r, &rd, final);
 	err = err ?: name_stacks(r, &rd);
+	if (profiler__opts(r->profiler)->off_cpu)
+		err = err ?: fill_by_place(r, &rd, s);
 	err = err ?: count_functions(r, &rd, s);
 	err = err ?: add_up(r, &rd);
 	free(rd.waiting);

@@ -113,12 +113,25 @@ const struct snapshot_stall *threadwatch__tick(struct threadwatch *w, uint64_t n
 	return stalls__fresh(w->stalls, cnt);
 }
 
+/* At locks; when looking is cheap. */
+static int see_waiters(struct threadwatch *w, struct snapshot *s)
+{
+	const struct lock_waiter *waiters;
+	size_t cnt;
+
+	if (!w->waiting || !waiting__is_ready(w->waiting))
+		return 0;
+	waiters = locks__waiters(w->locks, &cnt);
+	return lock_stacks__now(w->waiting, waiters, cnt, s);
+}
+
 int threadwatch__fill(struct threadwatch *w, struct snapshot *s)
 {
 	int err = roster__look(w->roster);
 
 	err = err ?: roster__fill(w->roster, s);
 	err = err ?: locks__fill(w->locks, s);
+	err = err ?: see_waiters(w, s);
 	return err ?: stalls__fill(w->stalls, s);
 }
 

@@ -18,14 +18,16 @@ const struct flame_info flame_infos[] = {
 	[FLAME_CALLS] = { "calls", "time in traced calls", "ns", "calls", false, true,
 			  "traced functions" },
 	[FLAME_OFF_CPU] = { "off-cpu", "time off CPU", "ns", "waits", true, true, "--off-cpu" },
+	[FLAME_WAKERS] = { "wakers", "time off CPU, and who ended it", "ns", "waits", true, true,
+			   "--wakers" },
 	[FLAME_LIVE] = { "live", "live memory", "bytes", "blocks", true, false, "--memory stacks" },
 	[FLAME_ALLOC] = { "alloc", "allocated memory", "bytes", NULL, true, true,
 			  "--memory stacks" },
 };
 
-static const enum profile_kind profile_of[FLAME_CNT] = {
-	[FLAME_CPU] = PROFILE_CPU, [FLAME_OFF_CPU] = PROFILE_OFF_CPU
-};
+static const enum profile_kind profile_of[FLAME_CNT] = { [FLAME_CPU] = PROFILE_CPU,
+							 [FLAME_OFF_CPU] = PROFILE_OFF_CPU,
+							 [FLAME_WAKERS] = PROFILE_OFF_CPU };
 
 bool flame__find_kind(const char *word, size_t len, enum flame_kind *out)
 {
@@ -45,6 +47,9 @@ unsigned int flame__kinds(const struct snapshot *s)
 		kinds |= 1u << FLAME_CPU;
 	if (s->profiles && s->profiles->of[PROFILE_OFF_CPU])
 		kinds |= 1u << FLAME_OFF_CPU;
+	if (s->profiles && s->profiles->of[PROFILE_OFF_CPU] &&
+	    s->profiles->of[PROFILE_OFF_CPU]->has_wakes)
+		kinds |= 1u << FLAME_WAKERS;
 	if (s->path_cnt)
 		kinds |= 1u << FLAME_CALLS;
 	if (s->alloc_stack_cnt)
@@ -132,19 +137,28 @@ static bool add_mark(struct flames *f, struct flame_graph *g, const char *name)
 	return add_ref(g, profiles__frame(f->pool, &frame));
 }
 
-/* Where the trail was lost stands in the place of the root, so that it is not taken for one. The
- * thread, where threads are told apart, is the root of all. */
-static bool add_root(struct flames *f, struct flame_graph *g, const struct snapshot_stack *stack)
+static bool add_truncated(struct flames *f, struct flame_graph *g, const char *why)
 {
 	char name[128];
 
-	if (stack->thread && !add_mark(f, g, *stack->thread ? stack->thread : "[no name]"))
+	snprintf(name, sizeof(name), "[truncated: %s]", why);
+	return add_mark(f, g, name);
+}
+
+/* Where the trail was lost stands in the place of the root, so that it is not taken for one. The
+ * thread, where threads are told apart, is the root of all. */
+static bool add_root(struct flames *f, struct flame_graph *g, const char *thread,
+		     const char *truncated, uint32_t depth)
+{
+	if (thread && !add_mark(f, g, *thread ? thread : "[no name]"))
 		return false;
-	if (stack->truncated) {
-		snprintf(name, sizeof(name), "[truncated: %s]", stack->truncated);
-		return add_mark(f, g, name);
-	}
-	return stack->depth || add_mark(f, g, "[no frames]");
+	return truncated ? add_truncated(f, g, truncated) : depth || add_mark(f, g, "[no frames]");
+}
+
+static bool add_frame(struct flames *f, struct flame_graph *g, const struct snapshot_profiles *p,
+		      uint32_t ref)
+{
+	return add_ref(g, profiles__frame(f->pool, &p->frames.data[ref]));
 }
 
 static bool add_profile(struct flames *f, struct flame_graph *g, const struct snapshot_profiles *p,
@@ -154,18 +168,57 @@ static bool add_profile(struct flames *f, struct flame_graph *g, const struct sn
 		const struct snapshot_stack *stack = &profile->stacks.data[i];
 		size_t first = g->refs.cnt;
 
-		if (!add_root(f, g, stack))
+		if (!add_root(f, g, stack->thread, stack->truncated, stack->depth))
 			return false;
-		for (uint32_t at = 0; at < stack->depth; at++) {
-			uint32_t ref = profile->refs.data[stack->first + at];
-
-			if (!add_ref(g, profiles__frame(f->pool, &p->frames.data[ref])))
+		for (uint32_t at = 0; at < stack->depth; at++)
+			if (!add_frame(f, g, p, profile->refs.data[stack->first + at]))
 				return false;
-		}
 		if (!close_stack(g, first, stack->value, stack->count))
 			return false;
 	}
 	return true;
+}
+
+/* One that is no thread of the process, or whose stack is not known, by what it is. */
+static bool add_foreign(struct flames *f, struct flame_graph *g, const struct snapshot_wake *w)
+{
+	char name[96];
+
+	if (w->name)
+		snprintf(name, sizeof(name), "[process: %s]", w->name);
+	else
+		snprintf(name, sizeof(name), "[%s]", thread_waker_names[w->by]);
+	return w->waker_depth || add_mark(f, g, name);
+}
+
+/*
+ * The waker hangs head down over the waiter: what it did lies next to the wait that this ended, its
+ * root is at the top.
+ */
+static bool add_wake(struct flames *f, struct flame_graph *g, const struct snapshot_profiles *p,
+		     const struct snapshot_profile *profile, const struct snapshot_wake *w)
+{
+	size_t first = g->refs.cnt;
+	bool ok = add_root(f, g, NULL, w->truncated, w->depth);
+
+	for (uint32_t at = 0; at < w->depth && ok; at++)
+		ok = add_frame(f, g, p, profile->refs.data[w->first + at]);
+	ok = ok && add_mark(f, g, "[woken by]");
+	for (uint32_t at = w->waker_depth; at-- && ok;)
+		ok = add_frame(f, g, p, profile->refs.data[w->waker_first + at]);
+	if (w->waker_truncated)
+		ok = ok && add_truncated(f, g, w->waker_truncated);
+	return ok && add_foreign(f, g, w) && close_stack(g, first, w->value, w->count);
+}
+
+static bool add_wakes(struct flames *f, struct flame_graph *g, const struct snapshot_profiles *p)
+{
+	const struct snapshot_profile *profile = p->of[PROFILE_OFF_CPU];
+	bool ok = true;
+
+	for (size_t i = 0; i < profile->wakes.cnt && ok; i++)
+		ok = add_wake(f, g, p, profile, &profile->wakes.data[i]);
+	return ok;
 }
 
 static bool add_names(struct flames *f, struct flame_graph *g, const struct fn_index *x,
@@ -211,6 +264,8 @@ static bool add_kind(struct flames *f, enum flame_kind kind, const struct snapsh
 	case FLAME_CPU:
 	case FLAME_OFF_CPU:
 		return add_profile(f, g, s->profiles, s->profiles->of[profile_of[kind]]);
+	case FLAME_WAKERS:
+		return add_wakes(f, g, s->profiles);
 	case FLAME_CALLS:
 		return add_paths(f, g, s, x);
 	default:
@@ -331,6 +386,9 @@ static void note_profile(const struct snapshot_profile *p, enum flame_kind kind,
 			     (unsigned long long)p->min_ns);
 	note_counts(&p->truncated, what, "do not reach their thread's start", out);
 	note_counts(&p->lost, what, "without a stack", out);
+	if (kind == FLAME_WAKERS && p->wakes_lost)
+		strbuf__addf(out, "%llu waits found no place for who ended them.\n",
+			     (unsigned long long)p->wakes_lost);
 }
 
 static void note_old(const struct flames *f, enum flame_kind kind, struct strbuf *out)
@@ -353,7 +411,7 @@ void flames__notes(const struct flames *f, enum flame_kind kind, struct strbuf *
 		strbuf__adds(out, "There are no stacks to show: none were recorded.\n");
 		return;
 	}
-	if (kind == FLAME_CPU || kind == FLAME_OFF_CPU)
+	if (kind == FLAME_CPU || kind == FLAME_OFF_CPU || kind == FLAME_WAKERS)
 		note_profile(s->profiles->of[profile_of[kind]], kind, out);
 	if (kind == FLAME_CALLS)
 		strbuf__adds(out, "Every call of the traced functions; what is not traced is part "

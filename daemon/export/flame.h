@@ -19,7 +19,7 @@ struct snapshot_profiles;
 struct strbuf;
 
 /* In the order in which one is chosen when none is asked for. */
-enum flame_kind { FLAME_CPU, FLAME_CALLS, FLAME_OFF_CPU, FLAME_LIVE, FLAME_ALLOC };
+enum flame_kind { FLAME_CPU, FLAME_CALLS, FLAME_OFF_CPU, FLAME_WAKERS, FLAME_LIVE, FLAME_ALLOC };
 #define FLAME_CNT (FLAME_ALLOC + 1)
 #define FLAME_ANY FLAME_CNT
 

@@ -48,16 +48,22 @@ static void counts(struct jsonw *w, const char *key, const struct snapshot_count
 	jsonw__close(w, '}');
 }
 
+static void refs(struct jsonw *w, const char *key, const struct snapshot_profile *p, uint32_t first,
+		 uint32_t depth)
+{
+	jsonw__key(w, key);
+	jsonw__open(w, '[');
+	for (uint32_t i = 0; i < depth; i++)
+		jsonw__uint(w, p->refs.data[first + i]);
+	jsonw__close(w, ']');
+}
+
 static void stack(struct jsonw *w, const struct snapshot_profile *p, enum profile_kind kind,
 		  const struct snapshot_stack *s)
 {
 	jsonw__line(w);
 	jsonw__open(w, '{');
-	jsonw__key(w, "frames");
-	jsonw__open(w, '[');
-	for (uint32_t i = 0; i < s->depth; i++)
-		jsonw__uint(w, p->refs.data[s->first + i]);
-	jsonw__close(w, ']');
+	refs(w, "frames", p, s->first, s->depth);
 	put_uint(w, "value", s->value);
 	if (kind == PROFILE_OFF_CPU)
 		put_uint(w, "count", s->count);
@@ -68,6 +74,34 @@ static void stack(struct jsonw *w, const struct snapshot_profile *p, enum profil
 	if (s->thread)
 		put_string(w, "thread", s->thread);
 	jsonw__close(w, '}');
+}
+
+static void wake(struct jsonw *w, const struct snapshot_profile *p, const struct snapshot_wake *k)
+{
+	jsonw__line(w);
+	jsonw__open(w, '{');
+	refs(w, "frames", p, k->first, k->depth);
+	put_string(w, "by", thread_waker_names[k->by]);
+	if (k->name)
+		put_string(w, "name", k->name);
+	refs(w, "waker", p, k->waker_first, k->waker_depth);
+	put_uint(w, "value", k->value);
+	put_uint(w, "count", k->count);
+	if (k->truncated)
+		put_string(w, "truncated", k->truncated);
+	if (k->waker_truncated)
+		put_string(w, "waker_truncated", k->waker_truncated);
+	jsonw__close(w, '}');
+}
+
+static void wakes(struct jsonw *w, const struct snapshot_profile *p)
+{
+	jsonw__key(w, "wakers");
+	jsonw__open(w, '[');
+	for (size_t i = 0; i < p->wakes.cnt; i++)
+		wake(w, p, &p->wakes.data[i]);
+	jsonw__close(w, ']');
+	put_uint(w, "wakers_lost", p->wakes_lost);
 }
 
 static void profile(struct jsonw *w, const struct snapshot_profile *p, enum profile_kind kind)
@@ -93,6 +127,8 @@ static void profile(struct jsonw *w, const struct snapshot_profile *p, enum prof
 	for (size_t i = 0; i < p->stacks.cnt; i++)
 		stack(w, p, kind, &p->stacks.data[i]);
 	jsonw__close(w, ']');
+	if (p->has_wakes)
+		wakes(w, p);
 	jsonw__close(w, '}');
 }
 

@@ -370,6 +370,9 @@ static int locks_delta(const struct snapshot *now, const struct snapshot *prev,
 		struct snapshot_lock *l = &out->locks[out->lock_cnt];
 		const struct snapshot_lock *was = lock_of(prev, l->address);
 
+		/* of the whole window */
+		l->stacks = NULL;
+		l->stack_cnt = 0;
 		err = stats_delta(&l->wait, was ? &was->wait : &none.wait);
 	}
 	return err;

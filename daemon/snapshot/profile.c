@@ -42,6 +42,7 @@ static void profile__free(struct snapshot_profile *p)
 	vec__free(&p->stacks);
 	vec__free(&p->truncated);
 	vec__free(&p->lost);
+	vec__free(&p->wakes);
 	free(p);
 }
 
@@ -191,6 +192,25 @@ int profiles__stack(struct snapshot_profiles *p, enum profile_kind kind, const u
 		return -ENOMEM;
 	*added = stack;
 	return stack.truncated ? profiles__count(p, &to->truncated, stack.truncated, events) : 0;
+}
+
+int profiles__wake(struct snapshot_profiles *p, const uint32_t *frames, uint32_t depth,
+		   const uint32_t *waker, uint32_t waker_depth, const struct snapshot_wake *figures)
+{
+	struct snapshot_profile *to = p->of[PROFILE_OFF_CPU];
+	struct snapshot_wake wake = *figures, *added;
+
+	wake.first = (uint32_t)to->refs.cnt;
+	wake.depth = depth;
+	wake.waker_first = wake.first + depth;
+	wake.waker_depth = waker_depth;
+	if ((wake.truncated && !keep_text(p, &wake.truncated)) ||
+	    (wake.waker_truncated && !keep_text(p, &wake.waker_truncated)) ||
+	    (wake.name && !keep_text(p, &wake.name)) || add_refs(to, frames, depth) ||
+	    add_refs(to, waker, waker_depth) || !(added = vec__push(&to->wakes)))
+		return -ENOMEM;
+	*added = wake;
+	return 0;
 }
 
 int profiles__count(struct snapshot_profiles *p, struct snapshot_counts *counts, const char *name,

@@ -56,6 +56,20 @@ struct snapshot_stack {
 	const char *thread;    /* name of the thread; NULL: all threads */
 };
 
+enum thread_waker { WAKER_THREAD, WAKER_PROCESS, WAKER_INTERRUPT, WAKER_UNKNOWN, WAKER_CNT };
+extern const char *const thread_waker_names[WAKER_CNT];
+
+/* Waits that ended, by who waited and who ended them. */
+struct snapshot_wake {
+	uint32_t first, depth; /* the waiter's frames: in the profile's refs */
+	uint32_t waker_first,
+		waker_depth; /* the waker's; depth 0: it is no thread of the process */
+	enum thread_waker by;
+	const char *name;      /* of another process' thread; else NULL */
+	uint64_t value, count; /* ns, waits */
+	const char *truncated, *waker_truncated;
+};
+
 enum profile_kind { PROFILE_CPU, PROFILE_OFF_CPU };
 #define PROFILE_CNT (PROFILE_OFF_CPU + 1)
 extern const char *const profile_kind_names[PROFILE_CNT]; /* members of the document */
@@ -78,6 +92,9 @@ struct snapshot_profile {
 	/* CPU: of the functions that were seen, those without a row of their own, and the samples
 	 * in which they are innermost; samples with frames that have no name yet */
 	uint64_t unlisted_fns, unlisted_self, unnamed;
+	bool has_wakes;			 /* off CPU: who ended the waits was asked for */
+	VEC(struct snapshot_wake) wakes; /* most time first */
+	uint64_t wakes_lost;		 /* waits that found no place there; they are in stacks */
 };
 
 struct snapshot_profiles {
@@ -132,6 +149,10 @@ struct profile_time {
 	uint64_t ns, low_ns, high_ns;
 };
 struct profile_time profile__time(const struct snapshot_profile *cpu, uint64_t samples);
+/* The same for who ended waits: first and depth of figures do not count. 0 or -ENOMEM. */
+int profiles__wake(struct snapshot_profiles *p, const uint32_t *frames, uint32_t depth,
+		   const uint32_t *waker, uint32_t waker_depth,
+		   const struct snapshot_wake *figures);
 
 /* Adds n to what is counted under name, zeros too. 0 or -ENOMEM. */
 int profiles__count(struct snapshot_profiles *p, struct snapshot_counts *counts, const char *name,

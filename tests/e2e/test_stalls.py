@@ -381,6 +381,34 @@ def test_fought_lock_is_no_stall():
     check(any("std_mutex" in str(x) for x in snapshot.doc["locks"]), "locks")
 
 
+def test_where_a_lock_is_fought_for():
+    """With --off-cpu: the waits at a lock by where in the code they were, all of them."""
+    f = rust("fought")
+    f.run_undisturbed()
+    t = Trace(f, "--no-functions", "--off-cpu", functions=())
+    f.go()
+    time.sleep(2)
+    snapshot = t.stop()
+    lock = max(snapshot.doc["locks"], key=lambda x: x["waits"])
+    ended = [s for s in lock["stacks"] if s["waits"]]
+    where = {own_name(s): s for s in ended}
+    equal(set(where), {"stalls::takes_often", "stalls::takes_too"}, "where")
+    equal(sum(s["waits"] for s in ended), lock["waits"], "waits")
+    close(sum(s["total_ns"] for s in ended), lock["wait"]["total_ns"], 0.03, "their time")
+    # three of the four threads are there
+    share = where["stalls::takes_often"]["total_ns"] / lock["wait"]["total_ns"]
+    check(0.6 < share < 0.9, f"share of the three: {share:.2f}")
+    now = [s for s in lock["stacks"] if s["waiters_now"]]
+    equal(sum(s["waiters_now"] for s in now), lock["waiters_now"], "those that wait now")
+    check(any("in stalls::takes_often" in line for line in t.stdout), "in the report")
+    equal(harness.roletrace("report", t.file).stdout.splitlines(), t.stdout, "of the file")
+    f.finish()
+
+
+def own_name(s):
+    return [f["name"] for f in s["stack"] if f["kind"] == "own"][-1]
+
+
 def test_worker_blocked_inside_a_traced_poll():
     f = rust("poll")
     _, _, t = hang(f, functions=("stalls::*",))
