@@ -1,0 +1,1 @@
+def paths(): pass
