@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """What the benchmarks have in common: the target, tracers, tables. The build folder is the first
 argument of each."""
+import contextlib
+import ctypes
 import os
 import re
 import select
@@ -15,6 +17,7 @@ BUILD = os.path.abspath(sys.argv[1] if len(sys.argv) > 1 else "build")
 ROLETRACE = os.path.join(BUILD, "roletrace")
 PEERS = os.environ.get("PEERS")  # a root folder by peers.sh
 TARGET = os.path.join(BUILD, "bench", "target")
+STATS = "/proc/sys/kernel/bpf_stats_enabled"
 ROUNDS = 5
 CALLS = 5000
 
@@ -64,13 +67,19 @@ class Target:
         self.end()
 
 
+def end_with_parent():
+    """No tracer outlives a benchmark that is cut short; a target ends with its stdin."""
+    set_pdeathsig = 1
+    ctypes.CDLL(None).prctl(set_pdeathsig, signal.SIGTERM)
+
+
 class Tracer:
     """A tracer, ready when its output shows `ready` (None: after two seconds)."""
 
     def __init__(self, args, ready):
         self.begin = time.monotonic()
         self.p = subprocess.Popen(args, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                                  stderr=subprocess.STDOUT)
+                                  stderr=subprocess.STDOUT, preexec_fn=end_with_parent)
         self.out = ""
         if ready is None:
             time.sleep(2)
@@ -102,6 +111,40 @@ class Tracer:
 def roletrace(pid, *args):
     return Tracer([ROLETRACE, "--pid", str(pid), "--budget", "off", "-o", "json:/dev/null", *args],
                   "attached to")
+
+
+@contextlib.contextmanager
+def program_times():
+    """The kernel counts the time of BPF programs, of everybody's, as long as this lasts."""
+    with open(STATS) as f:
+        before = f.read()
+    try:
+        with open(STATS, "w") as f:
+            f.write("1")
+        yield
+    finally:
+        with open(STATS, "w") as f:
+            f.write(before)
+
+
+def run_ns(pid):
+    """Time of the programs that a process holds."""
+    times = {}
+    for fd in os.listdir(f"/proc/{pid}/fdinfo"):
+        with open(f"/proc/{pid}/fdinfo/{fd}") as f:
+            said = dict(re.findall(r"^(\w+):\s*(\d+)$", f.read(), re.M))
+        if "run_time_ns" in said:
+            times[said["prog_id"]] = int(said["run_time_ns"])
+    return sum(times.values())
+
+
+def program_ns(pid, work):
+    """Time in the BPF programs that a process holds, while work() is done: unlike the time of the
+    traps around them it hardly moves from run to run."""
+    with program_times():
+        before = run_ns(pid)
+        work()
+        return run_ns(pid) - before
 
 
 def in_peers(*argv):

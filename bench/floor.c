@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Empty programs on single (perf event) probes, as tools without uprobe_multi put them: the floor of
- * such a peer. floor PID FILE OFFSET[r]...: r is a return probe. Says "ready", stays until killed.
- * The floor of roletrace's own probes is roletrace --empty-programs.
+ * Empty programs on single (perf event) probes, as tools without uprobe_multi put them: the floor
+ * of such a peer. floor PID FILE OFFSET[r]...: r is a return probe. Says "ready", stays until
+ * killed. The floor of roletrace's own probes is roletrace --empty-programs.
  */
 #define _GNU_SOURCE
 #include <bpf/bpf.h>
@@ -43,7 +43,8 @@ static int load_empty(void)
 
 static int open_probe(int pid, const char *file, const char *where)
 {
-	struct perf_event_attr attr = { .size = sizeof(attr), .type = read_number(SYS_UPROBE "type") };
+	struct perf_event_attr attr = { .size = sizeof(attr),
+					.type = read_number(SYS_UPROBE "type") };
 	char *end;
 
 	attr.uprobe_path = (unsigned long)file;
@@ -57,7 +58,8 @@ static int attach(int prog, int pid, const char *file, const char *where)
 {
 	int fd = open_probe(pid, file, where);
 
-	if (fd < 0 || ioctl(fd, PERF_EVENT_IOC_SET_BPF, prog) || ioctl(fd, PERF_EVENT_IOC_ENABLE, 0))
+	if (fd < 0 || ioctl(fd, PERF_EVENT_IOC_SET_BPF, prog) ||
+	    ioctl(fd, PERF_EVENT_IOC_ENABLE, 0))
 		return -errno;
 	return 0;
 }

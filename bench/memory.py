@@ -19,11 +19,11 @@ import sys
 import time
 
 import paths
-from common import Target, machine, table
+from common import Target, machine, program_ns, table
 from loaded import RATE, Role
 from watchers import Heaptrack, HeaptrackInjected, Memleak, MemleakFloor, Roletrace, Watcher, cpu_s
 
-ROUNDS = int(os.environ.get("ROUNDS", 5))
+PAIR_ROUNDS, ROLE_ROUNDS = (int(os.environ.get("ROUNDS", n)) for n in (5, 3))
 PAIRS = 5000
 KEPT = 777
 
@@ -42,6 +42,12 @@ def installed(subjects):
         else:
             found[name] = make
     return found
+
+
+def shown(title, head, rows):
+    """A table without the columns in which nothing is said."""
+    used = [i for i in range(len(head)) if i == 0 or any(r[i] for r in rows)]
+    table(title, [head[i] for i in used], [[r[i] for i in used] for r in rows])
 
 
 def middle(rows, key):
@@ -75,15 +81,17 @@ def price_pair(make):
     time.sleep(0.3)
     target.ask("malloc", 4 * PAIRS)
     ns = min(target.ask("malloc", PAIRS) for _ in range(8))
+    inside = [min(program_ns(pid, lambda: target.ask("malloc", PAIRS)) for _ in range(8)) / PAIRS
+              for pid in watcher.programs]
     target.ask("keep", KEPT)
     watcher.detach()
     watcher.ended(target.end())
-    return {"ns": ns, "blocks": watcher.blocks, "notes": watcher.notes}
+    return {"ns": ns, "programs": sum(inside), "blocks": watcher.blocks, "notes": watcher.notes}
 
 
-def in_turns(subjects, measure):
+def in_turns(rounds, subjects, measure):
     got = {name: [] for name in subjects}
-    for _ in range(ROUNDS):
+    for _ in range(rounds):
         for name, make in subjects.items():
             got[name].append(measure(make))
     return got
@@ -95,28 +103,36 @@ def proof(rows, kept, within):
     return worst if worst is not None and abs(worst - kept) <= within else None
 
 
+def above_floor(got, key):
+    """Medians; a subject and its floor are measured one after the other."""
+    return {name: statistics.median(r[key] - f[key] for r, f in zip(rows, got[name + ", floor"]))
+            for name, rows in got.items() if name + ", floor" in got}
+
+
+def ratio(figures, name):
+    return f"{figures[name] / figures['memleak']:.2f}" if name in figures and "memleak" in figures else ""
+
+
 def pair():
     subjects = installed(PAIR)
-    got = in_turns(subjects, price_pair)
+    got = in_turns(PAIR_ROUNDS, subjects, price_pair)
     ns = {name: middle(rows, "ns") for name, rows in got.items()}
-    above = {name: ns[name] - ns[name + ", floor"] for name in ns if name + ", floor" in ns}
+    above, inside = above_floor(got, "ns"), above_floor(got, "programs")
     # a preloaded library sees the C library's own blocks, too
     said = {name: proof(rows, KEPT, 5 if name == "heaptrack" else 0) for name, rows in got.items()}
     if "memleak" in ns and not said["memleak"]:
         print("\nmemleak did not count: no ratios")
         above.pop("memleak")
+        inside.pop("memleak")
     rows = []
     for name in (n for n in subjects if not n.endswith("floor")):
-        row = [name, f"{ns[name]:.0f}"]
-        row += [f"{ns[name + ', floor']:.0f}" if name + ", floor" in ns else ""]
-        row += [f"{above[name]:.0f}" if name in above else ""]
-        row += [f"{above[name] / above['memleak']:.2f}" if name in above and "memleak" in above else ""]
-        row += [f"{ns[name] / ns['memleak']:.2f}" if "memleak" in above else ""]
-        row += [f"{said[name]} of {KEPT}" if said[name] else "-"]
-        row += ["; ".join({r["notes"] for r in got[name] if r["notes"]})]
-        rows.append(row)
-    table(f"One malloc and free of 64 bytes, ns (medians of {ROUNDS} attachments, each the least of 8 × {PAIRS} pairs)",
-          ["", "traced", "floor", "above the floor", "above the floor ÷ memleak's", "in all ÷ memleak's",
+        rows.append([name, f"{ns[name]:.0f}", f"{ns[name + ', floor']:.0f}" if name in above else "",
+                     f"{above[name]:.0f}" if name in above else "", ratio(above, name),
+                     f"{inside[name]:.0f}" if name in inside else "", ratio(inside, name),
+                     f"{said[name]} of {KEPT}" if said[name] else "-",
+                     "; ".join({r["notes"] for r in got[name] if r["notes"]})])
+    shown(f"One malloc and free of 64 bytes, ns (medians of {PAIR_ROUNDS} attachments, each the least of 8 × {PAIRS} pairs)",
+          ["", "traced", "floor", "above the floor", "÷ memleak's", "of it in the programs", "÷ memleak's",
            "blocks said to be kept", "notes"], rows)
 
 
@@ -155,42 +171,48 @@ def mean(turns, who, rate, key):
 def measure_role(make, twin):
     watcher = make()
     role = Role(watcher.command)
-    loading = role.begin(RATE, 2)
+    role.load(0, 0.3)
+    loading = role.begin(RATE, 2.5)
     time.sleep(0.5)
+    before = role.held()
     watcher.attach(role.pid)
     stall = json.loads(loading.communicate()[0])
     turns = compare(role, twin, watcher.pids)
     held = role.held()
     watcher.detach()
     watcher.ended(role.end())
-    got = {key: [mean(turns, who, RATE, key) for who in ("twin", "role")]
-           for key in ("cpu_us", "p50_us", "p99_us", "per_s")}
-    flat = [mean(turns, who, 0, "per_s") for who in ("twin", "role")]
-    return {"kept": flat[1] / flat[0], "cpu": got["cpu_us"][1] - got["cpu_us"][0], "twin_cpu": got["cpu_us"][0],
-            "p50": got["p50_us"][1] / 1e3, "p99": got["p99_us"][1] / 1e3, "per_s": got["per_s"][1],
+    got = {f"{who} {key} {how}": mean(turns, who, rate, key) for who in ("twin", "role")
+           for how, rate in (("paced", RATE), ("flat", 0)) for key in ("cpu_us", "p50_us", "p99_us", "per_s")}
+    truth = held - before if watcher.net else held
+    return {**got, "lost": 1 - got["twin cpu_us flat"] / got["role cpu_us flat"],
+            "added": got["role cpu_us paced"] - got["twin cpu_us paced"],
             "helpers": statistics.mean(t["helpers"] for t in turns), "stall": stall["max_us"] / 1e3,
-            "blocks": watcher.blocks, "held": held, "notes": watcher.notes}
+            "said": f"{watcher.blocks} of {truth}" if watcher.blocks is not None else "-",
+            "notes": watcher.notes}
+
+
+def beside(runs, key):
+    return f"{middle(runs, f'role {key} paced') / 1e3:.2f} ({middle(runs, f'twin {key} paced') / 1e3:.2f})"
 
 
 def role():
     subjects = installed(ROLE)
     twin = Role()
-    twin.load(RATE, 1)
-    got = in_turns(subjects, lambda make: measure_role(make, twin))
+    twin.load(0, 1)
+    got = in_turns(ROLE_ROUNDS, subjects, lambda make: measure_role(make, twin))
     twin.end()
     rows = []
     for name, runs in got.items():
-        said = [r["blocks"] for r in runs if r["blocks"] is not None]
-        rows.append([name, f"{100 * (1 - middle(runs, 'kept')):.1f} %", f"{middle(runs, 'cpu'):+.0f}",
-                     f"{middle(runs, 'per_s'):.0f}", f"{middle(runs, 'p50'):.2f}", f"{middle(runs, 'p99'):.1f}",
-                     f"{100 * middle(runs, 'helpers'):.0f} %", f"{middle(runs, 'stall'):.0f}",
-                     f"{min(said)}-{max(said)} of {runs[0]['held']}" if said else "-",
-                     "; ".join({r["notes"] for r in runs if r["notes"]})])
-    base = statistics.median(r["twin_cpu"] for runs in got.values() for r in runs)
-    table(f"A role on one CPU, {base:.0f} us of work per request of some 100 allocations "
-          f"(medians of {ROUNDS} rounds, against an untraced twin in turns)",
-          ["", "throughput lost, flat out", f"CPU per request at {RATE}/s, us", f"answered of {RATE}/s", "p50, ms",
-           "p99, ms", "the tool's own CPU", "longest answer while attaching, ms", "blocks said to be live",
+        rows.append([name, f"{100 * middle(runs, 'lost'):.1f} %", f"{middle(runs, 'added'):+.0f}",
+                     f"{middle(runs, 'role per_s paced'):.0f}", beside(runs, "p50_us"), beside(runs, "p99_us"),
+                     f"{100 * middle(runs, 'helpers'):.0f} %",
+                     f"{middle(runs, 'stall'):.0f}", runs[0]["said"], "; ".join({r["notes"] for r in runs if r["notes"]})])
+    every = [r for runs in got.values() for r in runs]
+    base, flat = middle(every, "twin cpu_us paced"), middle(every, "twin per_s flat")
+    shown(f"A role on one CPU, {base:.0f} us of work for a request of some 100 allocations, untraced {flat:.0f} "
+          f"requests/s flat out (medians of {ROLE_ROUNDS} rounds, against an untraced twin in turns)",
+          ["", "throughput lost, flat out", f"CPU per request at {RATE}/s, us", f"answered of {RATE}/s", "p50, ms (twin)",
+           "p99, ms (twin)", "the tool's own CPU", "longest answer while attaching, ms", "blocks said to be live",
            "notes"], rows)
 
 

@@ -36,11 +36,13 @@ class Watcher:
     missing = staticmethod(lambda: "")  # what is not installed
     command = ()
     blocks = None
+    net = False  # blocks: net change since it was attached, as frees of older ones count
     notes = ""
 
     def __init__(self):
         self.dir = tempfile.TemporaryDirectory(prefix="rt-", dir="/tmp")
         self.pids = set()  # its own processes, while attached
+        self.programs = set()  # those of them that hold BPF programs
 
     def attach(self, pid):
         pass
@@ -61,14 +63,15 @@ class Roletrace(Watcher):
     def attach(self, pid):
         self.tracer = Tracer([ROLETRACE, "--pid", str(pid), "-o", f"json:{self.dir.name}/out.json",
                               *self.args], "attached to")
-        self.pids = {self.tracer.p.pid}
+        self.pids = self.programs = {self.tracer.p.pid}
 
     def detach(self):
         self.tracer.stop()
         with open(f"{self.dir.name}/out.json") as f:
             self.snapshot = json.load(f)
         memory = self.snapshot.get("memory", {})
-        self.blocks = memory.get("live_count") if "live" in self.args or "stacks" in self.args else None
+        self.blocks = memory.get("live_count")
+        self.net = memory.get("mode") == "live"
         health = self.snapshot["health"]
         self.notes = "; ".join(health["reasons"]) if health["status"] != "ok" else ""
 
@@ -89,7 +92,7 @@ class Memleak(Watcher):
         os.symlink(libc_of(pid), libc)
         self.tracer = Tracer(["stdbuf", "-oL", *self.loader, self.program, "-p", str(pid), "-T", "10240",
                               "-O", libc, "3600"], "Hit Ctrl-C")
-        self.pids = {self.tracer.p.pid}
+        self.pids = self.programs = {self.tracer.p.pid}
 
     def detach(self):
         unknown = self.without_stack()
@@ -123,6 +126,7 @@ class MemleakFloor(Watcher):
         libc = libc_of(pid)
         malloc, free = offset_of(libc, "malloc"), offset_of(libc, "free")
         self.tracer = Tracer([f"{BUILD}/bench/floor", str(pid), libc, malloc, malloc + "r", free], "ready")
+        self.pids = self.programs = {self.tracer.p.pid}
 
     def detach(self):
         self.tracer.stop()
