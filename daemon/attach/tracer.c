@@ -173,6 +173,9 @@ static int set_up_memory(struct tracer *t, const struct tracer_opts *opts, rt_u3
 				  .no_returns = returns_kill(t, opts),
 				  .growth = opts->growth,
 				  .max_blocks = opts->max_blocks,
+				  .sample_bytes = opts->sample_bytes,
+				  .sample_table = opts->sample_table,
+				  .stacks = opts->stacks,
 				  .paths = t->paths,
 				  .tgid = tgid };
 
