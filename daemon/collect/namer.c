@@ -7,11 +7,15 @@
 #include <string.h>
 
 #include "base/arena.h"
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/vec.h"
 #include "plan/names.h"
 #include "roletrace/unwind.h"
 #include "syscalls.h" /* made of the kernel's header: number -> name */
+
+/* Looking for names starts processes: at most one part of so many of the time. */
+#define LEARN_SHARE 200
 
 struct namer {
 	const struct plan *plan;
@@ -330,5 +334,47 @@ int namer__learn(struct namer *n, uint64_t *frames, size_t cnt)
 	}
 	if (n->known.cnt)
 		qsort(n->known.data, n->known.cnt, sizeof(*n->known.data), by_frame);
+	return err;
+}
+
+int namer__look(struct namer *n, const uint64_t *frames, size_t cnt, bool final, uint64_t *due_ns)
+{
+	uint64_t begin = clock__mono_ns(), *copy;
+	int err;
+
+	if (!cnt || (!final && begin < *due_ns))
+		return 0;
+	copy = malloc(cnt * sizeof(*copy));
+	if (!copy)
+		return -ENOMEM;
+	memcpy(copy, frames, cnt * sizeof(*copy));
+	err = namer__learn(n, copy, cnt);
+	free(copy);
+	*due_ns = clock__mono_ns() + (clock__mono_ns() - begin) * LEARN_SHARE;
+	return err;
+}
+
+/* ---- into a snapshot ---- */
+
+static int add_ref(struct snapshot_profiles *out, const struct snapshot_frame *frame,
+		   struct frame_refs *refs)
+{
+	uint32_t *slot = vec__push(refs);
+
+	if (!slot)
+		return -ENOMEM;
+	*slot = profiles__frame(out, frame);
+	return *slot == UINT32_MAX ? -ENOMEM : 0;
+}
+
+int namer__add(const struct namer *n, uint64_t frame, struct snapshot_profiles *out,
+	       struct frame_refs *refs)
+{
+	static const struct snapshot_frame unnamed = { .name = "[not named yet]" };
+	const struct named *name = namer__get(n, frame);
+	int err = add_ref(out, name ? &name->f : &unnamed, refs);
+
+	for (uint32_t i = 0; name && i < name->inlined_cnt && !err; i++)
+		err = add_ref(out, &name->inlined[i], refs);
 	return err;
 }

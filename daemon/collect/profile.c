@@ -10,16 +10,13 @@
 #include "collect/namer.h"
 #include "roletrace/unwind.h"
 
-/* Looking for names starts processes: at most one part of so many of the time. */
-#define LEARN_SHARE 200
-
 static const char *const end_names[] = RT_UNWIND_END_NAMES;
 
 struct profile_reader {
 	struct profiler *profiler;
 	const struct stacks *stacks;
 	struct namer *namer;
-	uint64_t next_learn_ns;
+	uint64_t learn_due_ns;
 };
 
 /* A stack of one snapshot. */
@@ -34,16 +31,15 @@ struct read_stack {
 struct reading {
 	VEC(struct read_stack) stacks;
 	VEC(uint64_t) frames;		/* innermost first, as kept */
-	VEC(uint32_t) refs;		/* into the profiles' frames, roots first */
+	struct frame_refs refs;		/* into the profiles' frames, roots first */
 	uint64_t *waiting_ns, *waiting; /* by place: waits that go on */
 	uint64_t now_ns, min_ns;
 	uint64_t waits, lost_waits; /* that go on */
 	struct snapshot_profiles *out;
 };
 
-struct profile_reader *profile_reader__new(const struct plan *plan, const struct target *target,
-					   struct profiler *profiler, const struct stacks *stacks,
-					   const char *debug_file)
+struct profile_reader *profile_reader__new(struct profiler *profiler, const struct stacks *stacks,
+					   struct namer *namer)
 {
 	struct profile_reader *r = calloc(1, sizeof(*r));
 
@@ -51,19 +47,12 @@ struct profile_reader *profile_reader__new(const struct plan *plan, const struct
 		return NULL;
 	r->profiler = profiler;
 	r->stacks = stacks;
-	r->namer = namer__new(plan, target, stacks__code(stacks), debug_file);
-	if (!r->namer) {
-		free(r);
-		return NULL;
-	}
+	r->namer = namer;
 	return r;
 }
 
 void profile_reader__free(struct profile_reader *r)
 {
-	if (!r)
-		return;
-	namer__free(r->namer);
 	free(r);
 }
 
@@ -108,7 +97,8 @@ static int read_stacks(const struct profile_reader *r, struct reading *rd)
 	for (uint32_t i = 0; i < places; i++) {
 		struct read_stack *out;
 
-		if (!stacks__get(r->stacks, i, &s) || !(s.cnt + rd->waiting[i]))
+		if (!stacks__get(r->stacks, i, &s) || !(s.cnt + rd->waiting[i]) ||
+		    s.kind == RT_STACK_ALLOC)
 			continue;
 		out = vec__push(&rd->stacks);
 		if (!out)
@@ -132,45 +122,6 @@ static int read_stacks(const struct profile_reader *r, struct reading *rd)
 
 /* ---- naming ---- */
 
-static int learn(struct profile_reader *r, const struct reading *rd, bool final)
-{
-	uint64_t begin = clock__mono_ns(), *copy;
-	int err;
-
-	if (!rd->frames.cnt || (!final && begin < r->next_learn_ns))
-		return 0;
-	copy = malloc(rd->frames.cnt * sizeof(*copy));
-	if (!copy)
-		return -ENOMEM;
-	memcpy(copy, rd->frames.data, rd->frames.cnt * sizeof(*copy));
-	err = namer__learn(r->namer, copy, rd->frames.cnt);
-	free(copy);
-	r->next_learn_ns = clock__mono_ns() + (clock__mono_ns() - begin) * LEARN_SHARE;
-	return err;
-}
-
-static int push_ref(struct reading *rd, const struct snapshot_frame *frame)
-{
-	uint32_t *slot = vec__push(&rd->refs);
-
-	if (!slot)
-		return -ENOMEM;
-	*slot = profiles__frame(rd->out, frame);
-	return *slot == UINT32_MAX ? -ENOMEM : 0;
-}
-
-/* A frame, and the functions that are inlined in it. */
-static int name_frame(const struct profile_reader *r, struct reading *rd, uint64_t frame)
-{
-	static const struct snapshot_frame unnamed = { .name = "[not named yet]" };
-	const struct named *n = namer__get(r->namer, frame);
-	int err = push_ref(rd, n ? &n->f : &unnamed);
-
-	for (uint32_t i = 0; n && i < n->inlined_cnt && !err; i++)
-		err = push_ref(rd, &n->inlined[i]);
-	return err;
-}
-
 static int name_stacks(const struct profile_reader *r, struct reading *rd)
 {
 	int err = 0;
@@ -180,7 +131,8 @@ static int name_stacks(const struct profile_reader *r, struct reading *rd)
 
 		s->first_ref = (uint32_t)rd->refs.cnt;
 		for (uint32_t f = s->depth; f-- && !err;)
-			err = name_frame(r, rd, rd->frames.data[s->first + f]);
+			err = namer__add(r->namer, rd->frames.data[s->first + f], rd->out,
+					 &rd->refs);
 		s->ref_cnt = (uint32_t)rd->refs.cnt - s->first_ref;
 	}
 	return err;
@@ -311,14 +263,14 @@ static int fill_head(const struct profile_reader *r, struct reading *rd)
 int profile_reader__fill(struct profile_reader *r, struct snapshot *s, uint64_t now_ns, bool final)
 {
 	struct reading rd = { .now_ns = now_ns,
-			      .min_ns = profiler__opts(r->profiler)->off_cpu_min_ns };
-	int err = (s->profiles = rd.out = profiles__new()) ? 0 : -ENOMEM;
+			      .min_ns = profiler__opts(r->profiler)->off_cpu_min_ns,
+			      .out = s->profiles };
+	int err = read_waits(r, &rd);
 
-	err = err ?: read_waits(r, &rd);
 	err = err ?: read_stacks(r, &rd);
 	/* behind the stacks: while it runs, there are never more in them than were counted */
 	err = err ?: fill_head(r, &rd);
-	err = err ?: learn(r, &rd, final);
+	err = err ?: namer__look(r->namer, rd.frames.data, rd.frames.cnt, final, &r->learn_due_ns);
 	err = err ?: name_stacks(r, &rd);
 	err = err ?: add_up(&rd);
 	if (!err)

@@ -68,7 +68,8 @@ static void add_uint_if(struct strbuf *out, bool measured, uint64_t v)
 	"sum_ns,total_ns,self_ns,min_ns,max_ns,mean_ns,p50_ns,p95_ns,p99_ns,share_ratio,"          \
 	"observed_ns,floor_ns,corrected_ns,clamped,histogram_lost,"                                \
 	"comm,pid,window_start_unix_ns,window_end_unix_ns,window_ns,health,lost,"                  \
-	"alloc_bytes,alloc_count,freed_bytes,freed_count,live_bytes\n"
+	"alloc_bytes,alloc_count,freed_bytes,freed_count,live_bytes,"                              \
+	"live_bytes_estimate,live_bytes_error\n"
 
 static void add_identity(struct strbuf *out, const struct snapshot_fn *fn)
 {
@@ -143,15 +144,20 @@ static void add_origin(struct strbuf *out, const struct snapshot *s)
 	add_uint(out, lost);
 }
 
+/* Estimates have columns of their own. */
 static void add_alloc(struct strbuf *out, const struct snapshot_fn *fn)
 {
+	bool exact = fn->has_alloc && !fn->alloc_estimated;
+
 	add_uint_if(out, fn->has_alloc, fn->alloc.alloc_bytes);
 	add_uint_if(out, fn->has_alloc, fn->alloc.alloc_count);
-	add_uint_if(out, fn->has_alloc, fn->alloc.freed_bytes);
-	add_uint_if(out, fn->has_alloc, fn->alloc.freed_count);
+	add_uint_if(out, exact, fn->alloc.freed_bytes);
+	add_uint_if(out, exact, fn->alloc.freed_count);
 	strbuf__addc(out, ',');
-	if (fn->has_alloc)
+	if (exact)
 		strbuf__addf(out, "%" PRId64, sums__live_bytes(&fn->alloc));
+	add_uint_if(out, fn->alloc_estimated, (uint64_t)sums__live_bytes(&fn->alloc));
+	add_uint_if(out, fn->alloc_estimated, fn->alloc_error_bytes);
 }
 
 static int render(const struct snapshot *s, struct strbuf *out)
