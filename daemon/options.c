@@ -139,7 +139,7 @@ static const struct argp_option table[] = {
 	{ "limit", KEY_LIMIT, "N", 0, "At most N rows in each of the report's tables", 2 },
 	{ "width", KEY_WIDTH, "N", 0,
 	  "report: for N columns (default: the terminal's, 80 where there is none)", 2 },
-	{ "kind", KEY_KIND, "cpu|calls|off-cpu|live|alloc", 0,
+	{ "kind", KEY_KIND, "cpu|calls|off-cpu|live|alloc|live-calls|alloc-calls", 0,
 	  "flame: which stacks (default: the first of these that there are)", 2 },
 	{ "diff", KEY_DIFF, "OLD", 0, "flame: what changed since the snapshot OLD", 2 },
 	{ NULL, 0, NULL, 0, "How to measure", 3 },
