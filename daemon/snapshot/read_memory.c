@@ -255,6 +255,8 @@ static void read_native(struct reader *r, json_t *memory, struct snapshot_memory
 {
 	json_t *list, *lost;
 
+	r->part = "memory";
+	r->row = NO_ROW;
 	if (is_null(memory, "native"))
 		return;
 	list = get_array(r, memory, "native");

@@ -244,39 +244,33 @@ static void path(struct strbuf *out, const struct memory_view *v, const char *co
 	}
 }
 
-/* Which frames of a native stack tell the most: from the first of the role's own to a few behind
- * the last of them. */
-static void choose_frames(const struct snapshot *s, const struct snapshot_native *n,
-			  uint32_t *first, uint32_t *end)
+/* The last frame of the role's own; without any the innermost. */
+static uint32_t last_own(const struct snapshot *s, const uint32_t *refs, uint32_t depth)
 {
-	const uint32_t *refs = s->memory->native_refs.data + n->first;
-	uint32_t own = n->depth, last = n->depth;
-
-	for (uint32_t i = 0; i < n->depth; i++) {
-		if (s->profiles->frames.data[refs[i]].kind != FRAME_OWN)
-			continue;
-		own = own < i ? own : i;
-		last = i;
-	}
-	*end = n->depth;
-	if (own < n->depth && last + 1 + FRAMES_BEHIND_OWN < n->depth)
-		*end = last + 1 + FRAMES_BEHIND_OWN;
-	*first = own < *end ? own : 0;
-	if (*end - *first > NATIVE_FRAMES_SHOWN)
-		*first = *end - NATIVE_FRAMES_SHOWN;
+	for (uint32_t i = depth; i; i--)
+		if (s->profiles->frames.data[refs[i - 1]].kind == FRAME_OWN)
+			return i - 1;
+	return depth ? depth - 1 : 0;
 }
 
+/* The innermost frames, without std's above the role's own and with a few behind the last of them.
+ */
 static void native_path(struct strbuf *out, const struct memory_view *v, const struct snapshot *s,
 			const struct snapshot_native *n)
 {
 	const uint32_t *refs = s->memory->native_refs.data + n->first;
 	const char *names[NATIVE_FRAMES_SHOWN];
-	uint32_t first, end;
+	uint32_t last = last_own(s, refs, n->depth), cnt = 0;
+	uint32_t at =
+		last + 1 + FRAMES_BEHIND_OWN < n->depth ? last + 1 + FRAMES_BEHIND_OWN : n->depth;
 
-	choose_frames(s, n, &first, &end);
-	for (uint32_t i = first; i < end; i++)
-		names[i - first] = s->profiles->frames.data[refs[i]].name;
-	path(out, v, names, end - first, NATIVE_FRAMES_SHOWN);
+	for (; at && cnt < NATIVE_FRAMES_SHOWN; at--) {
+		const struct snapshot_frame *f = &s->profiles->frames.data[refs[at - 1]];
+
+		if (f->kind != FRAME_STD || at - 1 > last)
+			names[NATIVE_FRAMES_SHOWN - ++cnt] = f->name;
+	}
+	path(out, v, names + NATIVE_FRAMES_SHOWN - cnt, cnt, NATIVE_FRAMES_SHOWN);
 }
 
 static int by_old(const void *a, const void *b)
