@@ -85,7 +85,7 @@ _roletrace() {
 	--allocator) _roletrace_words 'auto rust malloc all' "$cur" ;;
 	--sort) _roletrace_words 'total calls avg p95 max self name' "$cur" ;;
 	--kind) _roletrace_words 'cpu calls off-cpu live alloc live-calls alloc-calls' "$cur" ;;
-	-d | --duration | -i | --interval | -f | --function | --stall | --crate | --exclude | --profile | --limit | --width | --max-blocks | --leak-after) ;;
+	-d | --duration | -i | --interval | -f | --function | --stall | --crate | --exclude | --profile | --limit | --width | --max-blocks | --sample-bytes | --leak-after) ;;
 	*)
 		case $command,$cur in
 		list,-*) _roletrace_words "$list" "$cur" ;;
@@ -95,7 +95,7 @@ _roletrace() {
 		report,* | flame,*) _roletrace_files "$cur" ;;
 		,-*)
 			_roletrace_words "$list $output --name --follow --no-threads --stall --duration --interval --budget --raw
-				--cpu-profile --off-cpu --off-cpu-min --max-blocks --leak-after
+				--cpu-profile --off-cpu --off-cpu-min --max-blocks --sample-bytes --leak-after
 				--help --usage --version" "$cur"
 			;;
 		,*) _roletrace_words 'list check report flame' "$cur" ;;

@@ -51,6 +51,7 @@ complete -c roletrace -n $tracing -l stall -x -d 'Tell what hangs for so many se
 complete -c roletrace -n $probing -l memory -x -a 'off growth live stacks' -d 'What of memory'
 complete -c roletrace -n $probing -l allocator -x -a 'auto rust malloc all' -d 'Which layer of allocators'
 complete -c roletrace -n $tracing -l max-blocks -x -d 'Live blocks to remember'
+complete -c roletrace -n $tracing -l sample-bytes -x -d 'A sample of the blocks, one of so many bytes'
 complete -c roletrace -n $tracing -l leak-after -x -d 'Age from which a block may be leaked'
 complete -c roletrace -n $tracing -s d -l duration -x -d 'Stop after so many seconds'
 complete -c roletrace -n $tracing -s i -l interval -x -d 'Seconds between two writings'
