@@ -18,6 +18,7 @@
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
 
+#include "block_stack.bpf.h"
 #include "memory.bpf.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
@@ -95,36 +96,59 @@ static __always_inline bool by_address(rt_u64 cookie)
 	return stacks_mode || !(RT_MEM_COOKIE_FLAGS(cookie) & RT_MEM_CHUNK);
 }
 
-static __always_inline void put_block(rt_u64 cookie, rt_u64 block, const struct rt_mem_block *b)
+static __always_inline bool put_block(rt_u64 cookie, rt_u64 block, const struct rt_mem_block *b)
 {
 	long err = bpf_map_update_elem(&blocks, &block, b, 0);
 	struct rt_mem_events *e;
 
 	if (!err)
-		return;
+		return true;
 	if (err == -12) /* ENOMEM */
 		lose(RT_MEM_LOST_NO_MEMORY);
 	e = events_of(b->family);
 	if (!e)
-		return;
+		return false;
 	add(&e->unowned_cnt, 1);
 	add(&e->unowned_bytes, b->bytes);
+	return false;
 }
 
-/* A block was handed out. */
-static __always_inline void on_alloc(struct task_struct *t, rt_u64 cookie, rt_u64 block,
-				     rt_u64 bytes, rt_u64 sp)
+/* Its threshold, when it is in the sample; else 0. */
+static __always_inline rt_u32 take_sample(rt_u64 bytes)
+{
+	rt_u32 class = rt_sample_class(bytes), threshold;
+
+	if (!stacks_mode)
+		return 0;
+	threshold = sample_thresholds[class & (RT_SAMPLE_CLASSES - 1)];
+	if (threshold == RT_SAMPLE_ALWAYS)
+		return threshold;
+	return threshold && bpf_get_prandom_u32() < threshold ? threshold : 0;
+}
+
+/* A block was handed out. native: its stack can be unwound. */
+static __always_inline void on_alloc(struct pt_regs *regs, struct task_struct *t, rt_u64 cookie,
+				     rt_u64 block, rt_u64 bytes, bool native)
 {
 	struct rt_mem_block b = { .family = RT_MEM_COOKIE_FAMILY(cookie) };
+	rt_u32 sampled;
 
 	b.bytes = RT_MEM_COOKIE_FLAGS(cookie) & RT_MEM_CHUNK ? chunk_bytes(block) : bytes;
 	count_alloc(sums_of(b.family, b.bytes), b.bytes);
 	if (!by_address(cookie))
 		return;
-	b.owner = owner_at(t, sp);
+	b.owner = owner_at(t, regs->sp - 8);
+	sampled = take_sample(b.bytes);
+	if (sample_table)
+		count_alloc(owner_sums(b.owner), b.bytes);
+	if (sample_table && !sampled)
+		return;
 	b.born_ns = bpf_ktime_get_ns();
-	count_alloc(owner_sums(b.owner), b.bytes);
-	put_block(cookie, block, &b);
+	if (native && sampled)
+		b.stack = block_stack(regs, t, b.bytes, sampled);
+	/* a block that has no entry has no owner: none would ever see it freed */
+	if (put_block(cookie, block, &b) && !sample_table)
+		count_alloc(owner_sums(b.owner), b.bytes);
 }
 
 /* Takes a block out of the table. */
@@ -208,6 +232,7 @@ int mem_enter(struct pt_regs *ctx)
 		call->old_bytes = old.bytes;
 		call->old_born_ns = old.born_ns;
 		call->old_owner = old.owner;
+		call->old_stack = old.stack;
 		call->had_block = 1;
 	} else if (RT_MEM_COOKIE_FLAGS(cookie) & RT_MEM_CHUNK) {
 		call->old_bytes = chunk_bytes(ctx->di);
@@ -221,7 +246,8 @@ static __always_inline void restore(rt_u64 cookie, const struct rt_mem_call *cal
 	struct rt_mem_block b = { .bytes = call->old_bytes,
 				  .born_ns = call->old_born_ns,
 				  .owner = call->old_owner,
-				  .family = RT_MEM_COOKIE_FAMILY(cookie) };
+				  .family = RT_MEM_COOKIE_FAMILY(cookie),
+				  .stack = call->old_stack };
 
 	if (call->had_block && by_address(cookie))
 		put_block(cookie, call->block, &b);
@@ -233,6 +259,11 @@ static __always_inline void free_old(rt_u64 cookie, const struct rt_mem_call *ca
 
 	if (!call->block)
 		return;
+	if (sample_table) {
+		if (RT_MEM_COOKIE_FLAGS(cookie) & RT_MEM_CHUNK)
+			count_free(sums_of(family, call->old_bytes), call->old_bytes);
+		return;
+	}
 	if (!call->had_block) {
 		struct rt_mem_events *e = events_of(family);
 
@@ -255,22 +286,20 @@ static __always_inline void fail(rt_u64 cookie)
 		add(&e->failed, 1);
 }
 
-static __always_inline void on_realloc_end(struct task_struct *t, rt_u64 cookie,
-					   const struct rt_mem_call *call, rt_u64 block, rt_u64 sp)
+/* Whether there is a new block, of a realloc that has ended. */
+static __always_inline bool on_realloc_end(rt_u64 cookie, const struct rt_mem_call *call,
+					   rt_u64 block)
 {
 	if (!block && (call->bytes || !call->block)) {
 		fail(cookie);
 		restore(cookie, call);
-		return;
+		return false;
 	}
 	free_old(cookie, call);
-	if (block)
-		on_alloc(t, cookie, block, call->bytes, sp);
+	return block;
 }
 
-/* Ends of functions. */
-SEC("uretprobe.multi")
-int mem_return(struct pt_regs *ctx)
+static __always_inline int on_return(struct pt_regs *ctx, bool native)
 {
 	struct task_struct *t = bpf_get_current_task_btf();
 	rt_u64 cookie = bpf_get_attach_cookie(ctx), sp = ctx->sp - 8, block = ctx->ax;
@@ -302,21 +331,36 @@ int mem_return(struct pt_regs *ctx)
 		if ((rt_u32)block || bpf_probe_read_user(&block, sizeof(block), (void *)mine.block))
 			block = 0;
 		break;
-	case RT_MEM_REALLOC:
-		on_realloc_end(t, cookie, &mine, block, sp);
-		return 0;
 	case RT_MEM_XALLOC:
-		if (block < mine.bytes)
+		if (block < mine.bytes) {
 			restore(cookie, &mine);
-		else
-			on_realloc_end(t, cookie, &mine, mine.block, sp);
-		return 0;
+			return 0;
+		}
+		block = mine.block;
+		/* fall through */
+	case RT_MEM_REALLOC:
+		if (!on_realloc_end(cookie, &mine, block))
+			return 0;
+		break;
 	}
 	if (block)
-		on_alloc(t, cookie, block, mine.bytes, sp);
+		on_alloc(ctx, t, cookie, block, mine.bytes, native);
 	else
 		fail(cookie);
 	return 0;
+}
+
+/* Ends of functions. */
+SEC("uretprobe.multi")
+int mem_return(struct pt_regs *ctx)
+{
+	return on_return(ctx, false);
+}
+
+SEC("uretprobe.multi")
+int mem_return_native(struct pt_regs *ctx)
+{
+	return on_return(ctx, true);
 }
 
 static __always_inline void on_free(rt_u64 cookie, rt_u64 block)
@@ -325,7 +369,11 @@ static __always_inline void on_free(rt_u64 cookie, rt_u64 block)
 	struct rt_mem_block b;
 	rt_u64 bytes;
 
-	if (by_address(cookie)) {
+	if (sample_table) {
+		take_block(block, &b);
+		if (!(RT_MEM_COOKIE_FLAGS(cookie) & RT_MEM_CHUNK))
+			return;
+	} else if (by_address(cookie)) {
 		if (take_block(block, &b))
 			book_free(&b);
 		else

@@ -14,6 +14,7 @@
 #include "owner.bpf.h"
 #include "roletrace/hist.h"
 #include "roletrace/memory.h"
+#include "roletrace/sample.h"
 
 /* key: thread. value: its call of the allocator that has begun. Bound: one per thread, freed with
  * it. No memory: lost memory_no_storage. */
@@ -64,7 +65,9 @@ struct {
 
 /* Knobs, fixed at load. */
 const volatile rt_u32 shard_mask;
-const volatile bool stacks_mode; /* blocks by address, whatever the family */
+const volatile bool stacks_mode;  /* blocks by address, whatever the family */
+const volatile bool sample_table; /* only blocks of the sample have an entry */
+const volatile rt_u32 sample_thresholds[RT_SAMPLE_CLASSES]; /* 0: none is in the sample */
 
 /* Written by the daemon while the programs run. */
 volatile rt_u32 target_tgid;
@@ -72,6 +75,8 @@ volatile rt_u32 gate; /* 1: count */
 
 /* Written by the programs. */
 rt_u64 lost[RT_MEM_LOST_CNT];
+rt_u64 native_cnt, native_ns;		   /* stacks taken, and how long that took in all */
+rt_u64 native_lost_cnt, native_lost_bytes; /* what blocks stand for whose stack was not kept */
 
 static __always_inline void add(rt_u64 *counter, rt_u64 n)
 {

@@ -19,6 +19,8 @@
 #define DEFAULT_MAX_BLOCKS 1000000
 #define MOST_BLOCKS 100000000
 #define DEFAULT_LEAK_AFTER_S 10
+#define DEFAULT_SAMPLE_BYTES (512u << 10)
+#define MOST_SAMPLE_BYTES (1u << 30)
 
 enum {
 	KEY_CRATE = 256,
@@ -38,6 +40,7 @@ enum {
 	KEY_MEMORY,
 	KEY_ALLOCATOR,
 	KEY_MAX_BLOCKS,
+	KEY_SAMPLE_BYTES,
 	KEY_LEAK_AFTER,
 	KEY_ASSUME_SECCOMP_KILLS,
 	KEY_WITHOUT,
@@ -139,7 +142,7 @@ static const struct argp_option table[] = {
 	{ "limit", KEY_LIMIT, "N", 0, "At most N rows in each of the report's tables", 2 },
 	{ "width", KEY_WIDTH, "N", 0,
 	  "report: for N columns (default: the terminal's, 80 where there is none)", 2 },
-	{ "kind", KEY_KIND, "cpu|calls|off-cpu|wakers|live|alloc", 0,
+	{ "kind", KEY_KIND, "cpu|calls|off-cpu|wakers|live|alloc|live-calls|alloc-calls", 0,
 	  "flame: which stacks (default: the first of these that there are)", 2 },
 	{ "diff", KEY_DIFF, "OLD", 0, "flame: what changed since the snapshot OLD", 2 },
 	{ NULL, 0, NULL, 0, "How to measure", 3 },
@@ -158,6 +161,12 @@ static const struct argp_option table[] = {
 	{ "max-blocks", KEY_MAX_BLOCKS, "N", 0,
 	  "--memory stacks: remember at most N live blocks, 100 bytes of kernel memory each "
 	  "(default 1000000)",
+	  3 },
+	{ "sample-bytes", KEY_SAMPLE_BYTES, "N[k|M|G]", 0,
+	  "--memory stacks: remember a sample of the blocks only, one of about N allocated bytes; "
+	  "what is live becomes an estimate, with its error. 1: each block, with its native stack; "
+	  "0: each, and no native stacks. By default each is remembered, and a sample (512k) has "
+	  "native stacks",
 	  3 },
 	{ "leak-after", KEY_LEAK_AFTER, "SEC", 0,
 	  "--memory stacks: blocks that live longer may be leaked (default 10)", 3 },
@@ -245,6 +254,30 @@ static void parse_count(struct argp_state *state, const char *name, const char *
 	v = strtol(arg, &end, 10);
 	if (end == arg || *end || errno || v < min || v > max)
 		argp_error(state, "--%s needs a number from %ld to %ld: '%s'", name, min, max, arg);
+	*out = (unsigned int)v;
+}
+
+/* A number with a suffix: 512k. */
+static void parse_bytes(struct argp_state *state, const char *name, const char *arg,
+			unsigned long long max, unsigned int *out)
+{
+	static const char suffixes[] = "kKmMgG";
+	unsigned long long v;
+	const char *suffix;
+	char *end;
+
+	errno = 0;
+	v = strtoull(arg, &end, 10);
+	suffix = *end ? strchr(suffixes, *end) : NULL;
+	if (suffix) {
+		if (v <= max)
+			v <<= 10 * ((suffix - suffixes) / 2 + 1);
+		end++;
+	}
+	if (end == arg || *end || errno || *arg < '0' || *arg > '9' || v > max)
+		argp_error(state,
+			   "--%s needs a number of bytes up to %lluM, or one like 512k: '%s'", name,
+			   max >> 20, arg);
 	*out = (unsigned int)v;
 }
 
@@ -414,6 +447,8 @@ static void check_whole(struct argp_state *state, const struct options *o)
 		argp_error(state, "--no-threads contradicts --stall");
 	if (o->by_thread && !o->cpu_profile_hz && !o->off_cpu)
 		argp_error(state, "--by-thread needs --cpu-profile or --off-cpu");
+	if (o->sample_given && o->memory != OPTION_MEMORY_STACKS)
+		argp_error(state, "--sample-bytes is for --memory stacks");
 	if (o->no_functions && (o->functions.cnt || o->crates.cnt || o->debug_file))
 		argp_error(state,
 			   "--no-functions contradicts --function, --crate and --debug-file");
@@ -479,6 +514,10 @@ static error_t parse_one(int key, char *arg, struct argp_state *state)
 		break;
 	case KEY_MAX_BLOCKS:
 		parse_count(state, "max-blocks", arg, 1, MOST_BLOCKS, &o->max_blocks);
+		break;
+	case KEY_SAMPLE_BYTES:
+		parse_bytes(state, "sample-bytes", arg, MOST_SAMPLE_BYTES, &o->sample_bytes);
+		o->sample_given = true;
 		break;
 	case KEY_LEAK_AFTER:
 		parse_seconds(state, "leak-after", arg, 0.1, &o->leak_after_s);
@@ -574,6 +613,7 @@ bool options__parse(int argc, char **argv, struct options *out, int *code)
 	out->memory = OPTION_MEMORY_GROWTH;
 	out->max_blocks = DEFAULT_MAX_BLOCKS;
 	out->leak_after_s = DEFAULT_LEAK_AFTER_S;
+	out->sample_bytes = DEFAULT_SAMPLE_BYTES;
 	/* the command to start is not ours to parse */
 	for (int i = 1; i < argc; i++) {
 		if (!strcmp(argv[i], "--") && i + 1 < argc) {

@@ -76,9 +76,11 @@ struct options {
 	enum option_exit exit;
 	enum option_memory memory;
 	enum option_allocator allocator;
-	unsigned int max_blocks; /* of the table of live blocks */
-	double leak_after_s;	 /* blocks older than this are survivors */
-	double budget;		 /* share of one CPU; < 0: off */
+	unsigned int max_blocks;   /* of the table of live blocks */
+	bool sample_given;	   /* only blocks of the sample are remembered */
+	unsigned int sample_bytes; /* a block of so many bytes is in it with 63 %; 0: no sample */
+	double leak_after_s;	   /* blocks older than this are survivors */
+	double budget;		   /* share of one CPU; < 0: off */
 	enum option_sort sort;
 	unsigned int limit;	     /* rows per table; 0: all */
 	unsigned int width;	     /* columns; 0: the terminal's */

@@ -108,6 +108,11 @@ static bool go_below(struct run *r, const bool *unreached)
 	return !make_plan(r);
 }
 
+static bool takes_block_stacks(const struct options *o)
+{
+	return o->memory == OPTION_MEMORY_STACKS && o->sample_bytes;
+}
+
 /* The second try is on the files below. */
 static int attach_tracer(struct run *r, char **reason)
 {
@@ -118,6 +123,9 @@ static int attach_tracer(struct run *r, char **reason)
 		.rearm_always = r->opts->rearm_always,
 		.growth = r->opts->memory >= OPTION_MEMORY_GROWTH,
 		.max_blocks = r->opts->max_blocks,
+		.sample_bytes = r->opts->sample_bytes,
+		.sample_table = r->opts->sample_given,
+		.stacks = takes_block_stacks(r->opts) ? r->stacks : NULL,
 		.budget = r->opts->budget,
 		.assume_seccomp_kills = r->opts->assume_seccomp_kills,
 	};
@@ -165,6 +173,19 @@ static void watch_threads(struct run *r)
 	free(reason);
 }
 
+static int keep_stacks(struct run *r)
+{
+	const struct options *o = r->opts;
+	struct stacks_opts so = { .places = o->profile_stacks, .by_thread = o->by_thread };
+	char *reason = NULL;
+	int err;
+
+	if (!o->cpu_profile_hz && !o->off_cpu && !takes_block_stacks(o))
+		return CODE_OK;
+	err = stacks__new(&r->target, &so, &r->stacks, &reason);
+	return err ? code__say(code__of(err), reason, strerror(-err)) : CODE_OK;
+}
+
 static int attach_profiler(struct run *r)
 {
 	const struct options *o = r->opts;
@@ -174,18 +195,13 @@ static int attach_profiler(struct run *r)
 		.wakers = o->wakers,
 		.off_cpu_min_ns = o->off_cpu_min_us * 1000,
 	};
-	struct stacks_opts so = { .places = o->profile_stacks, .by_thread = o->by_thread };
 	char *reason = NULL;
-	int err = 0;
+	int err;
 
-	if (po.hz || po.off_cpu)
-		err = stacks__new(&r->target, &so, &r->stacks, &reason);
-	if (err)
-		return code__say(code__of(err), reason, strerror(-err));
 	if (r->threads || po.off_cpu)
 		r->standing = po.standing =
 			standing__new(&r->target, tracer__kernel_tgid(r->tracer), r->stacks);
-	if (!r->stacks)
+	if (!po.hz && !po.off_cpu)
 		return CODE_OK;
 	err = profiler__new(&r->target, tracer__object(r->tracer), r->stacks, &po, &r->profiler,
 			    &reason);
@@ -221,6 +237,9 @@ static int attach(struct run *r)
 	if (r->plan->exit == PLAN_EXIT_URETPROBE)
 		log_warn("--exit uretprobe: a panic that unwinds through a traced function will "
 			 "kill the target");
+	err = keep_stacks(r);
+	if (err)
+		return err;
 	err = attach_tracer(r, &reason);
 	if (err)
 		return code_of_attach(r, err, reason);

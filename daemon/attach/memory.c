@@ -17,7 +17,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "attach/blocksample.h"
 #include "attach/hands.h"
+#include "attach/stacks.h"
 #include "base/clock.h"
 #include "base/fail.h"
 #include "functions.skel.h"
@@ -35,6 +37,8 @@ struct memory {
 	uint64_t late_unix_ns[RT_MEM_MAX_FAMILIES];
 	char *why;
 	bool traced, shed;
+	bool sampled, sample_table, native; /* native: stacks are taken */
+	struct blocksample sample;
 	rt_u32 shards, owner_cnt;
 	struct bpf_link *exec_link;
 	struct hands_pile links;
@@ -104,6 +108,40 @@ static rt_u32 table_size(const struct memory *m, const struct memory_opts *opts)
 	return LATE_BLOCKS;
 }
 
+static void choose_sample(struct memory *m, const struct memory_opts *opts)
+{
+	m->sampled = m->traced && m->plan->memory == PLAN_MEMORY_STACKS && opts->sample_bytes;
+	if (!m->sampled)
+		return;
+	m->sample_table = opts->sample_table && opts->sample_bytes > 1;
+	m->native = opts->stacks != NULL;
+	blocksample__init(&m->sample, opts->sample_bytes);
+}
+
+static int set_up_sample(struct memory *m, const struct memory_opts *opts)
+{
+	struct memory_bpf *skel = m->skel;
+	struct bpf_map *map;
+	int err = 0;
+
+	bpf_program__set_autoload(skel->progs.mem_return, m->traced && !m->native);
+	bpf_program__set_autoload(skel->progs.mem_return_native, m->native);
+	skel->rodata->sample_table = m->sample_table;
+	if (m->sampled)
+		memcpy((void *)skel->rodata->sample_thresholds, m->sample.thresholds,
+		       sizeof(m->sample.thresholds));
+	if (m->native)
+		return stacks__share(opts->stacks, skel->obj);
+	bpf_object__for_each_map(map, skel->obj)
+	{
+		const char *name = bpf_map__name(map);
+
+		if (!strncmp(name, "unwind_", 7) || !strncmp(name, "kept_", 5))
+			err = err ?: bpf_map__set_autocreate(map, false);
+	}
+	return err;
+}
+
 static int load(struct memory *m, const struct memory_opts *opts)
 {
 	struct memory_bpf *skel = memory_bpf__open();
@@ -117,7 +155,6 @@ static int load(struct memory *m, const struct memory_opts *opts)
 	skel->rodata->stacks_mode = m->plan->memory == PLAN_MEMORY_STACKS;
 	skel->bss->target_tgid = opts->tgid;
 	bpf_program__set_autoload(skel->progs.mem_enter, m->traced);
-	bpf_program__set_autoload(skel->progs.mem_return, m->traced);
 	bpf_program__set_autoload(skel->progs.mem_entry, m->traced);
 	if (m->traced)
 		err = bpf_map__reuse_fd(skel->maps.stacks,
@@ -125,6 +162,7 @@ static int load(struct memory *m, const struct memory_opts *opts)
 	else
 		err = bpf_map__set_autocreate(skel->maps.stacks, false);
 	err = err ?: bpf_map__set_autocreate(skel->maps.calls, m->traced);
+	err = err ?: set_up_sample(m, opts);
 	err = err
 		      ?: bpf_map__set_max_entries(skel->maps.sums,
 						  families * RT_MEM_CLASSES * m->shards);
@@ -183,7 +221,9 @@ static void gather(const struct memory *m, rt_u32 object, enum part part, struct
 static int attach_part(struct memory *m, rt_u32 object, enum part part, struct batch *b)
 {
 	const struct bpf_program *progs[] = { [PART_ENTER] = m->skel->progs.mem_enter,
-					      [PART_RETURN] = m->skel->progs.mem_return,
+					      [PART_RETURN] =
+						      m->native ? m->skel->progs.mem_return_native
+								: m->skel->progs.mem_return,
 					      [PART_ENTRY] = m->skel->progs.mem_entry };
 	struct hands_request req = { .prog_fd = bpf_program__fd(progs[part]),
 				     .path = m->late_path ?: m->paths[object],
@@ -270,6 +310,7 @@ int memory__new(const struct object *functions, const struct plan *plan,
 	m->owner_cnt = functions->path_cnt + RT_PATH_FIRST;
 	err = find_why(m, opts);
 	m->traced = plan->memory && !m->why;
+	choose_sample(m, opts);
 	if (!err && (err = load(m, opts)))
 		fail(reason, err, "cannot load the memory programs: %s", strerror(-err));
 	if (!err && (err = attach(m)))
@@ -375,6 +416,24 @@ void memory__owner(const struct memory *m, rt_u32 path, struct rt_mem_sums *out)
 		add_sums(out, &m->owners[path * m->shards + i]);
 }
 
+const struct blocksample *memory__sample(const struct memory *m)
+{
+	return m->sampled ? &m->sample : NULL;
+}
+
+bool memory__is_estimated(const struct memory *m)
+{
+	return m->sample_table;
+}
+
+void memory__native(const struct memory *m, struct memory_native *out)
+{
+	const volatile struct memory_bpf__bss *b = m->skel->bss;
+
+	*out = (struct memory_native){ b->native_cnt, b->native_ns, b->native_lost_cnt,
+				       b->native_lost_bytes };
+}
+
 rt_u64 memory__lost(const struct memory *m, enum rt_mem_lost what)
 {
 	return *(volatile rt_u64 *)&m->skel->bss->lost[what];
@@ -383,7 +442,7 @@ rt_u64 memory__lost(const struct memory *m, enum rt_mem_lost what)
 rt_u64 memory__cost_ns(const struct memory *m, rt_u64 *hits)
 {
 	volatile struct rt_prices *p = &m->functions->skel->bss->prices;
-	rt_u64 cost = 0;
+	rt_u64 cost = *(volatile rt_u64 *)&m->skel->bss->native_ns;
 
 	*hits = 0;
 	for (rt_u32 a = 0; a < m->plan->allocator_cnt; a++) {

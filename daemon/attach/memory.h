@@ -17,13 +17,17 @@
 
 struct hands_pile;
 struct memory;
+struct stacks;
 
 struct memory_opts {
-	bool no_kernel;		  /* the kernel lacks what it takes: only the process is watched */
-	bool no_returns;	  /* return probes would kill the target */
-	rt_u32 max_blocks;	  /* bound of the table of live blocks */
-	const char *const *paths; /* that open the files, one per object of the plan */
-	rt_u32 tgid;		  /* of the target, for the kernel */
+	bool no_kernel;	     /* the kernel lacks what it takes: only the process is watched */
+	bool no_returns;     /* return probes would kill the target */
+	rt_u32 max_blocks;   /* bound of the table of live blocks */
+	rt_u64 sample_bytes; /* blocks of the sample have a native stack; 0: no sample */
+	bool sample_table;   /* only they are in the table */
+	const struct stacks *stacks; /* where stacks are kept; NULL: none is taken */
+	const char *const *paths;    /* that open the files, one per object of the plan */
+	rt_u32 tgid;		     /* of the target, for the kernel */
 };
 
 /*
@@ -55,6 +59,18 @@ void memory__sums(const struct memory *m, rt_u32 allocator, struct rt_mem_sums *
 void memory__events(const struct memory *m, rt_u32 allocator, struct rt_mem_events *out);
 /* What a call path (its id) allocated. */
 void memory__owner(const struct memory *m, rt_u32 path, struct rt_mem_sums *out);
+/* The sample: what a block of it stands for. NULL: there is none. */
+const struct blocksample *memory__sample(const struct memory *m);
+/* Only blocks of the sample have owners and stacks, and what is live by address is an estimate. */
+bool memory__is_estimated(const struct memory *m);
+
+/* Native stacks: how many were taken, how long that took, what the blocks stand for whose stack was
+ * not kept (RT_SAMPLE_*_BITS). */
+struct memory_native {
+	rt_u64 cnt, ns, lost_cnt, lost_bytes;
+};
+void memory__native(const struct memory *m, struct memory_native *out);
+
 rt_u64 memory__lost(const struct memory *m, enum rt_mem_lost what);
 /* What the probes have cost the target so far, ns, and how many hits that were. */
 rt_u64 memory__cost_ns(const struct memory *m, rt_u64 *hits);

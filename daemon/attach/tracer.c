@@ -174,6 +174,9 @@ static int set_up_memory(struct tracer *t, const struct tracer_opts *opts, rt_u3
 					       mode->stacks_by_tid,
 				  .no_returns = returns_kill(t, opts),
 				  .max_blocks = opts->max_blocks,
+				  .sample_bytes = opts->sample_bytes,
+				  .sample_table = opts->sample_table,
+				  .stacks = opts->stacks,
 				  .paths = t->paths,
 				  .tgid = tgid };
 

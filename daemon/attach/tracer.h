@@ -18,17 +18,21 @@
 
 struct growth;
 struct memory;
+struct stacks;
 struct tracer;
 
 struct tracer_opts {
 	struct attach_mode mode;
-	bool raw;		   /* no correction of durations */
-	bool empty;		   /* programs that do nothing: the floor of the benchmarks */
-	bool rearm_always;	   /* replaces all links at each tick: a test of that */
-	bool growth;		   /* --memory growth: who makes the process larger */
-	rt_u32 max_blocks;	   /* of the table of live blocks */
-	double budget;		   /* share of one CPU; < 0: none */
-	bool assume_seccomp_kills; /* of return probes; for tests */
+	bool raw;		     /* no correction of durations */
+	bool empty;		     /* programs that do nothing: the floor of the benchmarks */
+	bool rearm_always;	     /* replaces all links at each tick: a test of that */
+	bool growth;		     /* --memory growth: who makes the process larger */
+	rt_u32 max_blocks;	     /* of the table of live blocks */
+	rt_u64 sample_bytes;	     /* of the sample of blocks; 0: none is taken */
+	bool sample_table;	     /* only blocks of the sample are in the table */
+	const struct stacks *stacks; /* for native stacks of blocks, or NULL */
+	double budget;		     /* share of one CPU; < 0: none */
+	bool assume_seccomp_kills;   /* of return probes; for tests */
 	/* by object of the plan, all false; after -ENXIO true where no probe got into memory */
 	bool *unreached;
 };

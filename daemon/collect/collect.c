@@ -12,8 +12,10 @@
 #include "attach/governor.h"
 #include "attach/growth.h"
 #include "attach/memory.h"
+#include "attach/stacks.h"
 #include "base/clock.h"
 #include "collect/memory.h"
+#include "collect/namer.h"
 #include "collect/paths.h"
 #include "collect/profile.h"
 #include "collect/settle.h"
@@ -29,6 +31,7 @@ struct collector {
 	struct object *obj;
 	struct settler *settler;
 	struct threadwatch *watch;	       /* NULL: threads are not watched */
+	struct namer *namer;		       /* NULL: nothing has native stacks */
 	struct profile_reader *profile_reader; /* NULL: no profiles */
 	struct waiting *waiting;	       /* NULL: no native stacks of who waits */
 	bool light;
@@ -44,11 +47,10 @@ static int watch_threads(struct collector *c)
 {
 	struct threadwatch_opts wo = { .stall_ns = c->opts.stall_ns,
 				       .no_progress = c->opts.no_progress };
-	struct profile_reader *pr = c->profile_reader;
 
 	if (c->opts.standing) {
-		c->waiting = waiting__new(c->opts.standing, pr ? profile_reader__names(pr) : NULL,
-					  c->plan, c->target, c->opts.debug_file);
+		c->waiting = waiting__new(c->opts.standing, c->namer, c->plan, c->target,
+					  c->opts.debug_file);
 		if (!c->waiting)
 			return -errno;
 	}
@@ -57,6 +59,29 @@ static int watch_threads(struct collector *c)
 		return 0;
 	c->watch = threadwatch__new(c->opts.threads, c->plan, c->target, c->settler, &wo);
 	return c->watch ? 0 : -errno;
+}
+
+/* Native stacks of whatever kind have one namer. */
+static int set_up_names(struct collector *c)
+{
+	const struct collector_opts *o = &c->opts;
+
+	if (!o->stacks)
+		return 0;
+	c->namer = namer__new(c->plan, c->target, stacks__code(o->stacks), o->debug_file);
+	if (c->namer && o->profiler)
+		c->profile_reader = profile_reader__new(o->profiler, o->stacks, c->namer);
+	return c->namer && (c->profile_reader || !o->profiler) ? 0 : -ENOMEM;
+}
+
+static int set_up_memory(struct collector *c)
+{
+	struct memory_collector_opts mo = { .leak_after_s = c->opts.leak_after_s,
+					    .stacks = c->opts.stacks,
+					    .namer = c->namer };
+
+	c->memory = memory_collector__new(c->plan, c->target, c->tracer, &mo);
+	return c->memory ? 0 : -ENOMEM;
 }
 
 struct collector *collector__new(const struct plan *plan, const struct target *target,
@@ -72,12 +97,7 @@ struct collector *collector__new(const struct plan *plan, const struct target *t
 	c->obj = tracer__object(tracer);
 	c->opts = *opts;
 	c->settler = settler__new(c->obj, plan, target);
-	c->memory = memory_collector__new(plan, target, tracer, opts->leak_after_s);
-	if (opts->profiler)
-		c->profile_reader = profile_reader__new(plan, target, opts->profiler, opts->stacks,
-							opts->debug_file);
-	if (!c->settler || !c->memory || (opts->profiler && !c->profile_reader) ||
-	    watch_threads(c)) {
+	if (!c->settler || set_up_names(c) || set_up_memory(c) || watch_threads(c)) {
 		int err = errno;
 
 		collector__free(c);
@@ -96,6 +116,7 @@ void collector__free(struct collector *c)
 	settler__free(c->settler);
 	profile_reader__free(c->profile_reader);
 	memory_collector__free(c->memory);
+	namer__free(c->namer);
 	free(c);
 }
 
@@ -632,7 +653,9 @@ int collector__snapshot(struct collector *c, struct snapshot **out)
 	err = err ?: fill_fns(c, s);
 	if (c->watch)
 		err = err ?: threadwatch__fill(c->watch, s);
-	if (c->profile_reader && (!c->light || c->end_mono_ns))
+	if (c->namer && (!c->light || c->end_mono_ns) && !(s->profiles = profiles__new()))
+		err = -ENOMEM;
+	if (c->profile_reader && s->profiles)
 		err = err
 			      ?: profile_reader__fill(c->profile_reader, s,
 						      c->end_mono_ns ?: clock__mono_ns(),

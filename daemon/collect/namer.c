@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/arena.h"
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/vec.h"
 #include "plan/names.h"
@@ -14,6 +15,8 @@
 #include "syscalls.h" /* made of the kernel's header: number -> name */
 
 #define NO_OBJECT UINT32_MAX
+/* Looking for names starts processes: at most one part of so many of the time. */
+#define LEARN_SHARE 200
 
 struct namer {
 	const struct plan *plan;
@@ -393,5 +396,62 @@ int namer__learn(struct namer *n, uint64_t *frames, size_t cnt)
 	}
 	if (n->known.cnt)
 		qsort(n->known.data, n->known.cnt, sizeof(*n->known.data), by_frame);
+	return err;
+}
+
+int namer__look(struct namer *n, const uint64_t *frames, size_t cnt, bool final, uint64_t *due_ns)
+{
+	uint64_t begin = clock__mono_ns(), *copy;
+	int err;
+
+	if (!cnt || (!final && begin < *due_ns))
+		return 0;
+	copy = malloc(cnt * sizeof(*copy));
+	if (!copy)
+		return -ENOMEM;
+	memcpy(copy, frames, cnt * sizeof(*copy));
+	err = namer__learn(n, copy, cnt);
+	free(copy);
+	*due_ns = clock__mono_ns() + (clock__mono_ns() - begin) * LEARN_SHARE;
+	return err;
+}
+
+/* ---- into a snapshot ---- */
+
+/* The first function that a frame is of stands for it: they differ in nothing that is shown. */
+static int note_fn(struct frame_fns *fns, uint32_t ref, const struct named_fn *fn)
+{
+	while (fns->cnt <= ref) {
+		const struct named_fn **slot = vec__push(fns);
+
+		if (!slot)
+			return -ENOMEM;
+		*slot = fn->f.module && fn->f.kind != FRAME_KERNEL ? fn : NULL;
+	}
+	return 0;
+}
+
+static int add_ref(struct snapshot_profiles *out, const struct named_fn *fn,
+		   struct frame_refs *refs, struct frame_fns *fns)
+{
+	uint32_t *slot = vec__push(refs);
+
+	if (!slot)
+		return -ENOMEM;
+	*slot = profiles__frame(out, &fn->f);
+	if (*slot == UINT32_MAX)
+		return -ENOMEM;
+	return fns ? note_fn(fns, *slot, fn) : 0;
+}
+
+int namer__add(const struct namer *n, uint64_t frame, struct snapshot_profiles *out,
+	       struct frame_refs *refs, struct frame_fns *fns)
+{
+	static const struct named_fn unnamed = { .f.name = "[not named yet]" };
+	const struct named *name = namer__get(n, frame);
+	int err = add_ref(out, name ? &name->fn : &unnamed, refs, fns);
+
+	for (uint32_t i = 0; name && i < name->inlined_cnt && !err; i++)
+		err = add_ref(out, &name->inlined[i], refs, fns);
 	return err;
 }

@@ -13,9 +13,6 @@
 #include "collect/wakes.h"
 #include "roletrace/unwind.h"
 
-/* Looking for names starts processes: at most one part of so many of the time. */
-#define LEARN_SHARE 200
-
 static const char *const end_names[] = RT_UNWIND_END_NAMES;
 
 static const char *end_name(enum rt_unwind_end end)
@@ -28,7 +25,7 @@ struct profile_reader {
 	const struct stacks *stacks;
 	struct namer *namer;
 	struct cpu_rows *rows; /* of the snapshot that is being made; NULL: no CPU profile */
-	uint64_t next_learn_ns;
+	uint64_t learn_due_ns;
 };
 
 /* A stack of one snapshot. */
@@ -44,18 +41,17 @@ struct read_stack {
 
 struct reading {
 	VEC(struct read_stack) stacks;
-	VEC(uint64_t) frames;		  /* innermost first, as kept */
-	VEC(uint32_t) refs;		  /* into the profiles' frames, roots first */
-	VEC(const struct named_fn *) fns; /* by profiles' frame; NULL: of no function */
-	uint64_t *waiting_ns, *waiting;	  /* by place: waits that go on */
+	VEC(uint64_t) frames;		/* innermost first, as kept */
+	struct frame_refs refs;		/* into the profiles' frames, roots first */
+	struct frame_fns fns;		/* by profiles' frame */
+	uint64_t *waiting_ns, *waiting; /* by place: waits that go on */
 	uint64_t now_ns, min_ns;
 	uint64_t waits, lost_waits; /* that go on */
 	struct snapshot_profiles *out;
 };
 
-struct profile_reader *profile_reader__new(const struct plan *plan, const struct target *target,
-					   struct profiler *profiler, const struct stacks *stacks,
-					   const char *debug_file)
+struct profile_reader *profile_reader__new(struct profiler *profiler, const struct stacks *stacks,
+					   struct namer *namer)
 {
 	struct profile_reader *r = calloc(1, sizeof(*r));
 
@@ -63,11 +59,7 @@ struct profile_reader *profile_reader__new(const struct plan *plan, const struct
 		return NULL;
 	r->profiler = profiler;
 	r->stacks = stacks;
-	r->namer = namer__new(plan, target, stacks__code(stacks), debug_file);
-	if (!r->namer) {
-		free(r);
-		return NULL;
-	}
+	r->namer = namer;
 	return r;
 }
 
@@ -76,13 +68,7 @@ void profile_reader__free(struct profile_reader *r)
 	if (!r)
 		return;
 	cpu_rows__free(r->rows);
-	namer__free(r->namer);
 	free(r);
-}
-
-struct namer *profile_reader__names(const struct profile_reader *r)
-{
-	return r->namer;
 }
 
 /* ---- reading ---- */
@@ -126,7 +112,7 @@ static int read_stacks(const struct profile_reader *r, struct reading *rd)
 	for (uint32_t i = 0; i < places; i++) {
 		struct read_stack *out;
 
-		if (!stacks__get(r->stacks, i, &s) ||
+		if (!stacks__get(r->stacks, i, &s) || s.kind == RT_STACK_ALLOC ||
 		    !(s.cnt + rd->waiting[i] || s.kind == RT_STACK_WAKER))
 			continue;
 		out = vec__push(&rd->stacks);
@@ -154,56 +140,6 @@ static int read_stacks(const struct profile_reader *r, struct reading *rd)
 
 /* ---- naming ---- */
 
-static int learn(struct profile_reader *r, const struct reading *rd, bool final)
-{
-	uint64_t begin = clock__mono_ns(), *copy;
-	int err;
-
-	if (!rd->frames.cnt || (!final && begin < r->next_learn_ns))
-		return 0;
-	copy = malloc(rd->frames.cnt * sizeof(*copy));
-	if (!copy)
-		return -ENOMEM;
-	memcpy(copy, rd->frames.data, rd->frames.cnt * sizeof(*copy));
-	err = namer__learn(r->namer, copy, rd->frames.cnt);
-	free(copy);
-	r->next_learn_ns = clock__mono_ns() + (clock__mono_ns() - begin) * LEARN_SHARE;
-	return err;
-}
-
-static const struct named_fn unnamed = { .f.name = "[not named yet]" };
-
-/* The first function that a frame is of stands for it: they differ in nothing that is shown. */
-static int push_ref(struct reading *rd, const struct named_fn *fn)
-{
-	uint32_t *slot = vec__push(&rd->refs);
-
-	if (!slot)
-		return -ENOMEM;
-	*slot = profiles__frame(rd->out, &fn->f);
-	if (*slot == UINT32_MAX)
-		return -ENOMEM;
-	while (rd->fns.cnt <= *slot) {
-		const struct named_fn **added = vec__push(&rd->fns);
-
-		if (!added)
-			return -ENOMEM;
-		*added = fn->f.module && fn->f.kind != FRAME_KERNEL ? fn : NULL;
-	}
-	return 0;
-}
-
-/* A frame, and the functions that are inlined in it. */
-static int name_frame(const struct profile_reader *r, struct reading *rd, uint64_t frame)
-{
-	const struct named *n = namer__get(r->namer, frame);
-	int err = push_ref(rd, n ? &n->fn : &unnamed);
-
-	for (uint32_t i = 0; n && i < n->inlined_cnt && !err; i++)
-		err = push_ref(rd, &n->inlined[i]);
-	return err;
-}
-
 static int name_stacks(const struct profile_reader *r, struct reading *rd)
 {
 	int err = 0;
@@ -213,7 +149,8 @@ static int name_stacks(const struct profile_reader *r, struct reading *rd)
 
 		s->first_ref = (uint32_t)rd->refs.cnt;
 		for (uint32_t f = s->depth; f-- && !err;)
-			err = name_frame(r, rd, rd->frames.data[s->first + f]);
+			err = namer__add(r->namer, rd->frames.data[s->first + f], rd->out,
+					 &rd->refs, &rd->fns);
 		s->ref_cnt = (uint32_t)rd->refs.cnt - s->first_ref;
 	}
 	return err;
@@ -391,14 +328,14 @@ static int fill_head(const struct profile_reader *r, struct reading *rd)
 int profile_reader__fill(struct profile_reader *r, struct snapshot *s, uint64_t now_ns, bool final)
 {
 	struct reading rd = { .now_ns = now_ns,
-			      .min_ns = profiler__opts(r->profiler)->off_cpu_min_ns };
-	int err = (s->profiles = rd.out = profiles__new()) ? 0 : -ENOMEM;
+			      .min_ns = profiler__opts(r->profiler)->off_cpu_min_ns,
+			      .out = s->profiles };
+	int err = read_waits(r, &rd);
 
-	err = err ?: read_waits(r, &rd);
 	err = err ?: read_stacks(r, &rd);
 	/* behind the stacks: while it runs, there are never more in them than were counted */
 	err = err ?: fill_head(r, &rd);
-	err = err ?: learn(r, &rd, final);
+	err = err ?: namer__look(r->namer, rd.frames.data, rd.frames.cnt, final, &r->learn_due_ns);
 	err = err ?: name_stacks(r, &rd);
 	if (profiler__opts(r->profiler)->off_cpu)
 		err = err ?: fill_by_place(r, &rd, s);

@@ -69,6 +69,7 @@ static void add_uint_if(struct strbuf *out, bool measured, uint64_t v)
 	"observed_ns,floor_ns,corrected_ns,clamped,histogram_lost,"                                \
 	"comm,pid,window_start_unix_ns,window_end_unix_ns,window_ns,health,lost,"                  \
 	"alloc_bytes,alloc_count,freed_bytes,freed_count,live_bytes,"                              \
+	"live_bytes_estimate,live_bytes_error,"                                                    \
 	"module,origin,cpu_samples,cpu_self_samples,cpu_inlined_samples,"                          \
 	"cpu_ns,cpu_low_ns,cpu_high_ns,cpu_self_ns,cpu_self_low_ns,cpu_self_high_ns\n"
 
@@ -145,15 +146,20 @@ static void add_origin(struct strbuf *out, const struct snapshot *s)
 	add_uint(out, lost);
 }
 
+/* Estimates have columns of their own. */
 static void add_alloc(struct strbuf *out, const struct snapshot_fn *fn)
 {
+	bool exact = fn->has_alloc && !fn->alloc_estimated;
+
 	add_uint_if(out, fn->has_alloc, fn->alloc.alloc_bytes);
 	add_uint_if(out, fn->has_alloc, fn->alloc.alloc_count);
-	add_uint_if(out, fn->has_alloc, fn->alloc.freed_bytes);
-	add_uint_if(out, fn->has_alloc, fn->alloc.freed_count);
+	add_uint_if(out, exact, fn->alloc.freed_bytes);
+	add_uint_if(out, exact, fn->alloc.freed_count);
 	strbuf__addc(out, ',');
-	if (fn->has_alloc)
+	if (exact)
 		strbuf__addf(out, "%" PRId64, sums__live_bytes(&fn->alloc));
+	add_uint_if(out, fn->alloc_estimated, (uint64_t)sums__live_bytes(&fn->alloc));
+	add_uint_if(out, fn->alloc_estimated, fn->alloc_error_bytes);
 }
 
 static void add_cpu_time(struct strbuf *out, const struct snapshot_profile *cpu, uint64_t samples)

@@ -27,6 +27,15 @@ static void sums(struct jsonw *w, const struct snapshot_sums *s)
 	put_uint(w, "freed_count", s->freed_count);
 }
 
+void json__estimated(struct jsonw *w, bool estimated, uint64_t live_error_bytes)
+{
+	if (!estimated)
+		return;
+	jsonw__key(w, "estimated");
+	jsonw__bool(w, true);
+	put_uint(w, "live_error_bytes", live_error_bytes);
+}
+
 void json__fn_alloc(struct jsonw *w, const struct snapshot_fn *fn)
 {
 	if (!fn->has_alloc)
@@ -39,6 +48,7 @@ void json__fn_alloc(struct jsonw *w, const struct snapshot_fn *fn)
 	put_uint(w, "freed_count", fn->alloc.freed_count);
 	put_int(w, "live_bytes", sums__live_bytes(&fn->alloc));
 	put_int(w, "live_count", sums__live_count(&fn->alloc));
+	json__estimated(w, fn->alloc_estimated, fn->alloc_error_bytes);
 	jsonw__close(w, '}');
 }
 
@@ -63,7 +73,7 @@ static void classes(struct jsonw *w, const struct snapshot_allocator *a)
 	jsonw__close(w, ']');
 }
 
-static void allocator(struct jsonw *w, const struct snapshot_allocator *a)
+static void allocator(struct jsonw *w, const struct snapshot_allocator *a, bool sampled)
 {
 	jsonw__line(w);
 	jsonw__open(w, '{');
@@ -78,8 +88,9 @@ static void allocator(struct jsonw *w, const struct snapshot_allocator *a)
 	put_uint_if(w, "since_unix_ns", a->since_unix_ns, a->since_unix_ns);
 	if (a->classes) {
 		sums(w, &a->sums);
+		json__estimated(w, a->estimated, a->live_error_bytes);
 		put_uint(w, "failed", a->failed);
-		put_uint(w, "unknown_frees", a->unknown_frees);
+		put_uint_if(w, "unknown_frees", !sampled, a->unknown_frees);
 		put_uint(w, "unowned_bytes", a->unowned_bytes);
 		put_uint(w, "unowned_count", a->unowned_count);
 		classes(w, a);
@@ -90,7 +101,8 @@ static void allocator(struct jsonw *w, const struct snapshot_allocator *a)
 static void totals(struct jsonw *w, const struct snapshot_memory *m)
 {
 	sums(w, &m->sums);
-	put_uint(w, "unknown_frees", m->unknown_frees);
+	json__estimated(w, m->estimated, m->live_error_bytes);
+	put_uint_if(w, "unknown_frees", !m->sampled, m->unknown_frees);
 	put_uint(w, "failed", m->failed);
 	put_uint(w, "unowned_bytes", m->unowned_bytes);
 	put_uint(w, "unowned_count", m->unowned_count);
@@ -185,10 +197,14 @@ static void whole(struct jsonw *w, const struct snapshot_memory *m)
 	jsonw__key(w, "allocators");
 	jsonw__open(w, '[');
 	for (size_t i = 0; i < m->allocator_cnt; i++)
-		allocator(w, &m->allocators[i]);
+		allocator(w, &m->allocators[i], m->sampled);
 	jsonw__close(w, ']');
-	if (m->mode == MEMORY_STACKS && m->source)
+	if (m->mode == MEMORY_STACKS && m->source) {
 		put_real(w, "leak_after_s", m->leak_after_s);
+		put_uint_if(w, "sample_bytes", m->sample_bytes, m->sample_bytes);
+		jsonw__key(w, "sampled");
+		jsonw__bool(w, m->sampled);
+	}
 }
 
 void json__memory(struct jsonw *w, const struct snapshot *s)
@@ -202,5 +218,7 @@ void json__memory(struct jsonw *w, const struct snapshot *s)
 		whole(w, m);
 	if (s->alloc_stack_cnt || (m && m->mode == MEMORY_STACKS && m->source))
 		json__alloc_stacks(w, s);
+	if (m && m->native)
+		json__native(w, s);
 	jsonw__close(w, '}');
 }

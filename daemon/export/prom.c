@@ -379,13 +379,15 @@ static int choose_sampled(struct prom *p)
 }
 
 enum figure_unit { IN_CALLS, IN_SECONDS };
+/* Whose rows: all; only where allocations have owners; and there only what is exact, or is not. */
+enum figure_rows { ROWS_ALL, ROWS_ALLOCATING, ROWS_EXACT, ROWS_ESTIMATED };
 
 static const struct figure {
 	const char *suffix, *type, *help[2]; /* of functions, of polls */
 	size_t at;			     /* a uint64_t in struct snapshot_fn */
 	enum figure_unit unit;
 	bool untimed_too;
-	bool allocates; /* only where allocations have owners */
+	enum figure_rows rows;
 } figures[] = {
 #define AT(member) offsetof(struct snapshot_fn, member)
 	{ "calls_total",
@@ -394,7 +396,7 @@ static const struct figure {
 	  AT(calls),
 	  IN_CALLS,
 	  true,
-	  false },
+	  ROWS_ALL },
 	{ "unwound_total",
 	  "counter",
 	  { "Calls that ended by a panic, longjmp or the thread's end: not timed.",
@@ -402,7 +404,7 @@ static const struct figure {
 	  AT(unwound),
 	  IN_CALLS,
 	  false,
-	  false },
+	  ROWS_ALL },
 	{ "untimed_total",
 	  "counter",
 	  { "Calls that could not be followed to their end.",
@@ -410,14 +412,14 @@ static const struct figure {
 	  AT(untimed),
 	  IN_CALLS,
 	  false,
-	  false },
+	  ROWS_ALL },
 	{ "in_flight",
 	  "gauge",
 	  { "Calls that have begun and not ended.", "Polls that have begun and not ended." },
 	  AT(in_flight),
 	  IN_CALLS,
 	  false,
-	  false },
+	  ROWS_ALL },
 	{ "active_seconds_total",
 	  "counter",
 	  { "Time within the function, recursion counted once: its rate is the number of threads "
@@ -426,7 +428,7 @@ static const struct figure {
 	  AT(total_ns),
 	  IN_SECONDS,
 	  false,
-	  false },
+	  ROWS_ALL },
 	{ "self_seconds_total",
 	  "counter",
 	  { "Time within the function, without traced callees.",
@@ -434,7 +436,7 @@ static const struct figure {
 	  AT(self_ns),
 	  IN_SECONDS,
 	  false,
-	  false },
+	  ROWS_ALL },
 	{ "observed_seconds_total",
 	  "counter",
 	  { "Time for which the function had probes: less than the window when it was shed.",
@@ -442,7 +444,7 @@ static const struct figure {
 	  AT(observed_ns),
 	  IN_SECONDS,
 	  true,
-	  false },
+	  ROWS_ALL },
 	{ "allocated_bytes_total",
 	  "counter",
 	  { "Allocated while the function was the innermost traced one.",
@@ -450,25 +452,59 @@ static const struct figure {
 	  AT(alloc.alloc_bytes),
 	  IN_CALLS,
 	  true,
-	  true },
+	  ROWS_ALLOCATING },
 	{ "allocations_total",
 	  "counter",
 	  { "Blocks allocated likewise.", "Blocks allocated likewise." },
 	  AT(alloc.alloc_count),
 	  IN_CALLS,
 	  true,
-	  true },
+	  ROWS_ALLOCATING },
 	{ "freed_bytes_total",
 	  "counter",
 	  { "Of that, freed by now, wherever.", "Of that, freed by now, wherever." },
 	  AT(alloc.freed_bytes),
 	  IN_CALLS,
 	  true,
-	  true },
+	  ROWS_EXACT },
+	{ "freed_bytes_estimate",
+	  "gauge",
+	  { "Of that, freed by now, estimated from a sample of the blocks.",
+	    "Of that, freed by now, estimated from a sample of the blocks." },
+	  AT(alloc.freed_bytes),
+	  IN_CALLS,
+	  true,
+	  ROWS_ESTIMATED },
+	{ "live_bytes_error",
+	  "gauge",
+	  { "Of what is allocated and, as estimated, not freed: half the width of the 95 % "
+	    "interval.",
+	    "Of what is allocated and, as estimated, not freed: half the width of the 95 % "
+	    "interval." },
+	  AT(alloc_error_bytes),
+	  IN_CALLS,
+	  true,
+	  ROWS_ESTIMATED },
 #undef AT
 };
 
 static const char *const subjects[] = { "function", "poll" };
+
+static bool has_figure(const struct snapshot_fn *fn, const struct figure *f)
+{
+	if (!f->untimed_too && !snapshot__timed(fn))
+		return false;
+	switch (f->rows) {
+	case ROWS_ALLOCATING:
+		return fn->has_alloc;
+	case ROWS_EXACT:
+		return fn->has_alloc && !fn->alloc_estimated;
+	case ROWS_ESTIMATED:
+		return fn->alloc_estimated;
+	default:
+		return true;
+	}
+}
 
 static void add_figure(struct prom *p, const struct figure *f, bool async)
 {
@@ -479,8 +515,7 @@ static void add_figure(struct prom *p, const struct figure *f, bool async)
 	for (const struct row *r = p->called.of; r < p->called.of + p->called.cnt; r++) {
 		uint64_t v = *(const uint64_t *)((const char *)r->fn + f->at);
 
-		if (r->fn->is_async != async || (!f->untimed_too && !snapshot__timed(r->fn)) ||
-		    (f->allocates && !r->fn->has_alloc))
+		if (r->fn->is_async != async || !has_figure(r->fn, f))
 			continue;
 		if (!headed)
 			head(p, metric, f->type, f->help[async]);

@@ -3,6 +3,9 @@
 
 #include <stdlib.h>
 
+#include "base/vec.h"
+#include "snapshot/profile.h"
+
 const char *const memory_mode_names[] = {
 	[MEMORY_GROWTH] = "growth", [MEMORY_LIVE] = "live", [MEMORY_STACKS] = "stacks"
 };
@@ -23,5 +26,7 @@ void snapshot_memory__free(struct snapshot_memory *m)
 		free(m->allocators[i].classes);
 	free(m->allocators);
 	free(m->growth);
+	free(m->native);
+	vec__free(&m->native_refs);
 	free(m);
 }

@@ -24,6 +24,8 @@ static inline int64_t sums__live_count(const struct snapshot_sums *s)
 	return (int64_t)(s->alloc_count - s->freed_count);
 }
 
+struct snapshot_native;
+
 /* Class 0 are blocks of 0 bytes, class n those of 2^(n-1) to 2^n - 1. */
 #define SNAPSHOT_SIZE_CLASSES 48
 
@@ -38,6 +40,8 @@ struct snapshot_allocator {
 	uint64_t failed;	/* calls that returned no block; not seen with rust */
 	uint64_t unknown_frees; /* of blocks that were not seen to be allocated */
 	uint64_t unowned_bytes, unowned_count; /* allocated when the table was full */
+	bool estimated;			       /* what was freed and is live, from a sample */
+	uint64_t live_error_bytes;	       /* then: half the width of the 95 % interval */
 	struct snapshot_sums *classes; /* [SNAPSHOT_SIZE_CLASSES], owned; NULL: not traced */
 };
 
@@ -76,6 +80,20 @@ struct snapshot_memory {
 	struct snapshot_sums sums; /* of the allocators with totals; zero without */
 	uint64_t failed, unknown_frees, unowned_bytes, unowned_count;
 	double leak_after_s;
+	/* a block of so many bytes is in the sample with 63 %; 1: each; 0: there is no sample */
+	uint64_t sample_bytes;
+	bool sampled;	/* only those blocks are remembered; unknown_frees is not known */
+	bool estimated; /* of the totals too what was freed and is live is an estimate */
+	uint64_t live_error_bytes;	/* then */
+	struct snapshot_native *native; /* owned, most live first; needs the profiles' frames */
+	size_t native_cnt;
+	struct {
+		uint32_t *data;
+		size_t cnt, cap;
+	} native_refs;
+	/* of blocks whose native stack was not kept */
+	struct snapshot_sums native_lost; /* freed: not used */
+	uint64_t native_lost_live_bytes, native_lost_live_count;
 	/* of the process; 0: not known */
 	uint64_t rss_bytes, rss_start_bytes, anon_bytes, file_bytes, shmem_bytes, swap_bytes;
 	uint64_t data_bytes, mapped_bytes, pss_bytes;

@@ -117,7 +117,12 @@ struct snapshot_path {
 struct snapshot_alloc_stack {
 	const char *const *frames; /* the array lies in the snapshot's arena */
 	uint32_t depth;
+	uint32_t path; /* of the trace: the call path's id */
 	uint64_t live_bytes, live_count, alloc_bytes, alloc_count;
+	/* only a sample of the blocks was remembered: what is live and old is an estimate;
+	 * error: half the width of the 95 % interval */
+	bool estimated;
+	uint64_t live_error_bytes;
 	uint64_t oldest_ns; /* age of the oldest live block; 0: not known */
 	/* of the live ones: those that have lived longer than memory.leak_after_s */
 	uint64_t old_bytes, old_count;
@@ -126,6 +131,22 @@ struct snapshot_alloc_stack {
 	double slope, slope_error, old_slope, old_slope_error;
 	enum memory_verdict verdict;
 };
+
+/* The native stack of blocks of the sample: memory.native of the document. All is estimated, unless
+ * memory->sample_bytes is 1. Errors: half the width of the 95 % interval. */
+struct snapshot_native {
+	uint32_t first, depth; /* memory->native_refs.data[first ...]: frames of the profiles */
+	const char *truncated; /* as of snapshot_stack; lies in the profiles' arena */
+	uint32_t stack;	       /* index into alloc_stacks: the traced calls; SNAPSHOT_NO_STACK */
+	uint64_t live_bytes, live_count, live_error_bytes;
+	uint64_t alloc_bytes, alloc_count, alloc_error_bytes;
+	uint64_t samples;   /* live blocks that this is from */
+	uint64_t oldest_ns; /* age of the oldest of them; 0: none */
+	uint64_t old_bytes, old_count;
+	double old_slope, old_slope_error;
+	enum memory_verdict verdict;
+};
+#define SNAPSHOT_NO_STACK UINT32_MAX
 
 /* Empty; NULL: no memory. free takes NULL. */
 struct snapshot_profiles *profiles__new(void);

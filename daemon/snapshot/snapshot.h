@@ -76,6 +76,10 @@ struct snapshot_fn {
 	/* by it while it was the innermost traced function (--memory stacks) */
 	bool has_alloc;
 	struct snapshot_sums alloc;
+	/* what of it was freed and is live is an estimate (memory->sampled), with the error of live
+	 * bytes: half the width of the 95 % interval */
+	bool alloc_estimated;
+	uint64_t alloc_error_bytes;
 };
 
 struct snapshot_edge {

@@ -124,13 +124,14 @@ enum rt_stack_kind {
 	RT_STACK_OFF_CPU = 2,
 	RT_STACK_OFF_CPU_OLDER = 3, /* the wait had begun before the gate opened */
 	RT_STACK_WAKER = 4,	    /* who ended a wait; not counted by itself */
+	RT_STACK_ALLOC = 5,
 };
 
 /* A distinct stack. Open addressing by hash; hash 0 is free. */
 struct rt_kept_stack {
 	rt_u64 hash;
-	rt_u64 cnt;   /* how often */
-	rt_u64 total; /* ns, for off-CPU */
+	rt_u64 cnt;   /* how often; ALLOC: in RT_SAMPLE_COUNT_BITS */
+	rt_u64 total; /* OFF_CPU: ns; ALLOC: RT_SAMPLE_BYTES_BITS */
 	rt_u32 first; /* in the map of frames, innermost first */
 	rt_u32 ready; /* RT_STACK_* below */
 	rt_u16 depth;
@@ -153,12 +154,16 @@ struct rt_kept_head {
 	rt_u32 by_thread; /* stacks of threads of different names are different ones */
 };
 
-/* Who unwinds: a program may interrupt another, so each has scratch of its own on each CPU. */
+/* Who unwinds: a program may interrupt another, so each has scratch of its own on each CPU. Those
+ * at allocators have two: a thread may be preempted in the midst of one by a thread that begins
+ * one. */
 enum rt_unwind_use {
 	RT_UNWIND_CPU,
 	RT_UNWIND_OFF_CPU,
 	RT_UNWIND_STANDING,
 	RT_UNWIND_WAKER,
+	RT_UNWIND_MEMORY,
+	RT_UNWIND_MEMORY_TOO,
 	RT_UNWIND_USES,
 };
 

@@ -138,4 +138,51 @@ static inline void synth__add_unprobed(struct snapshot *s)
 	s->fns[0].cpu_self_samples = 30;
 }
 
+static inline void synth__native(struct snapshot_memory *m, const char *digits,
+				 struct snapshot_native figures)
+{
+	figures.first = (uint32_t)m->native_refs.cnt;
+	for (; *digits; digits++, figures.depth++)
+		*vec__push(&m->native_refs) = (uint32_t)(*digits - '0');
+	m->native[m->native_cnt++] = figures;
+}
+
+/* Sampled blocks and their native stacks, to one with stacks. */
+static inline void synth__add_native(struct snapshot *s)
+{
+	struct snapshot_memory *m = s->memory = snapshot_memory__new();
+
+	m->mode = MEMORY_STACKS;
+	m->reliable = m->sampled = true;
+	m->source = "glibc";
+	m->basis = "usable";
+	m->sample_bytes = 4096;
+	m->leak_after_s = 10;
+	m->native = calloc(3, sizeof(*m->native));
+	synth__native(m, "0123",
+		      (struct snapshot_native){ .stack = 0,
+						.live_bytes = 8192,
+						.live_count = 3,
+						.live_error_bytes = 7000,
+						.alloc_bytes = 70000,
+						.alloc_count = 20,
+						.alloc_error_bytes = 9000,
+						.samples = 2,
+						.oldest_ns = 5000000000,
+						.old_bytes = 4096,
+						.old_count = 1,
+						.old_slope = 400.5,
+						.old_slope_error = 100.25,
+						.verdict = VERDICT_GROWING });
+	synth__native(m, "34",
+		      (struct snapshot_native){ .truncated = "no_unwind_rows",
+						.stack = SNAPSHOT_NO_STACK,
+						.alloc_bytes = 300,
+						.alloc_count = 7 });
+	m->native_lost.alloc_bytes = 60;
+	m->native_lost.alloc_count = 1;
+	m->native_lost_live_bytes = 30;
+	m->native_lost_live_count = 1;
+}
+
 #endif

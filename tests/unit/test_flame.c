@@ -105,6 +105,8 @@ Test(flame, kinds_are_those_that_are_there)
 
 	cr_expect_eq(flame__kinds(s), 0);
 	synth__add_stacks(s);
+	cr_expect_eq(flame__kinds(s), (1u << FLAME_LIVE_CALLS) - 1);
+	synth__add_native(s);
 	cr_expect_eq(flame__kinds(s), (1u << FLAME_CNT) - 1);
 	snapshot__free(s);
 }
@@ -118,6 +120,8 @@ Test(flame, every_kind_in_every_format)
 
 	synth__add_stacks(s);
 	synth__add_stacks(old);
+	synth__add_native(s);
+	synth__add_native(old);
 	for (size_t i = 0; i < sizeof(formats) / sizeof(formats[0]); i++)
 		for (int kind = 0; kind <= FLAME_ANY; kind++)
 			for (int with = 0; with < 3; with++) {
@@ -158,6 +162,34 @@ Test(flame, threads_are_roots)
 	cr_expect(strstr(text, "[no name];[truncated: x];tokio::"), "%s", text);
 	free(text);
 	snapshot__free(s);
+}
+
+/* Native stacks are the kind, where there are any in both; what lost its stack is in the whole. */
+Test(flame, memory_by_native_stacks)
+{
+	struct snapshot *s = synth__new(), *old = synth__new();
+	char *text;
+
+	synth__add_stacks(s);
+	synth__add_native(s);
+	text = folded(s, NULL, FLAME_LIVE);
+	cr_expect(strstr(text, "handle_submit 8192\n"), "%s", text);
+	cr_expect(strstr(text, "[stack not kept] 30\n"), "%s", text);
+	free(text);
+	text = folded(s, NULL, FLAME_ALLOC);
+	cr_expect(strstr(text, "[truncated: no_unwind_rows];"), "%s", text);
+	cr_expect(strstr(text, "[stack not kept] 60\n"), "%s", text);
+	free(text);
+	text = folded(s, NULL, FLAME_LIVE_CALLS);
+	cr_expect(strstr(text, " 4096\n") && !strstr(text, "clone3"), "%s", text);
+	free(text);
+	/* an older file without native stacks: like with like */
+	synth__add_stacks(old);
+	text = folded(s, old, FLAME_LIVE);
+	cr_expect(strstr(text, "handle_submit 4096 4096\n"), "%s", text);
+	free(text);
+	snapshot__free(s);
+	snapshot__free(old);
 }
 
 Test(flame, old_figures_are_brought_to_the_new_window)
