@@ -15,6 +15,7 @@
 
 #include "blocked.bpf.h"
 #include "kept.bpf.h"
+#include "lock_site.bpf.h"
 #include "unwind.bpf.h"
 #include "waits.bpf.h"
 #include "wakers.bpf.h"
@@ -88,9 +89,15 @@ int cpu_sample(struct bpf_perf_event_data *ctx)
 	return 0;
 }
 
+/* Or the lock of parking_lot. */
 static __always_inline rt_u64 futex_of(const struct pt_regs *regs)
 {
-	return regs->orig_ax == FUTEX_SYSCALL && regs->cs == USER_CS_64 ? regs->di : 0;
+	rt_u64 lock;
+
+	if (regs->orig_ax != FUTEX_SYSCALL || regs->cs != USER_CS_64)
+		return 0;
+	lock = (rt_u32)regs->dx == 1 ? waits_for_parking_lot(regs) : 0;
+	return lock ?: regs->di;
 }
 
 static __always_inline void count_at_futex(const struct rt_blocked *b, rt_u32 place, rt_u64 ns)

@@ -34,8 +34,8 @@ void locks__open(struct locks *l);
 void locks__close(struct locks *l);
 void locks__view(const struct locks *l, const struct rt_thread *waiter, struct lock_view *out);
 
-/* Whether a wait at the futex has ended since then. */
-bool locks__moved_since(const struct locks *l, uint64_t futex, uint64_t since_ns);
+/* Whether a wait at what the thread waits at has ended since it began to. */
+bool locks__moved(const struct locks *l, const struct rt_thread *t);
 
 /* Who waited at futexes when these were filled in, and at the lock of which address. */
 const struct lock_waiter *locks__waiters(const struct locks *l, size_t *cnt);

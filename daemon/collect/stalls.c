@@ -160,8 +160,7 @@ static bool is_suspect(const struct stalls *s, const struct rt_thread *t)
 	if (!locks__is_wait(t) || roster__state_ns(s->roster, t, &older) < s->opts.stall_ns)
 		return false;
 	locks__view(s->locks, t, &v);
-	return lock__is_lock(v.kind) && v.held &&
-	       !locks__moved_since(s->locks, t->wait_addr, t->since_ns);
+	return lock__is_lock(v.kind) && v.held && !locks__moved(s->locks, t);
 }
 
 static uint64_t lock_address(const struct stalls *s, const struct rt_thread *t)

@@ -24,16 +24,33 @@ static const struct snapshot_frame synth_frames[] = {
 			0 },
 };
 
-static inline void synth__stack(struct snapshot *s, enum profile_kind kind, const char *digits,
-				struct snapshot_stack figures)
+static inline uint32_t synth__frames(struct snapshot *s, const char *digits, uint32_t *at)
 {
-	uint32_t at[16], depth = 0;
+	uint32_t depth = 0;
 
 	for (; *digits; digits++)
 		at[depth++] = profiles__frame(s->profiles, &synth_frames[*digits - '0']);
+	return depth;
+}
+
+static inline void synth__stack(struct snapshot *s, enum profile_kind kind, const char *digits,
+				struct snapshot_stack figures)
+{
+	uint32_t at[16], depth = synth__frames(s, digits, at);
+
 	if (profiles__stack(s->profiles, kind, at, depth, &figures))
 		abort();
 	s->profiles->of[kind]->count += kind == PROFILE_CPU ? figures.value : figures.count;
+}
+
+static inline void synth__wake(struct snapshot *s, const char *waiter, const char *waker,
+			       struct snapshot_wake figures)
+{
+	uint32_t at[16], by[16];
+	uint32_t depth = synth__frames(s, waiter, at), by_depth = synth__frames(s, waker, by);
+
+	if (profiles__wake(s->profiles, at, depth, by, by_depth, &figures))
+		abort();
 }
 
 #define FIGURES(...) ((struct snapshot_stack){ __VA_ARGS__ })
@@ -51,6 +68,13 @@ static inline void synth__profiles(struct snapshot *s)
 	synth__stack(s, PROFILE_OFF_CPU, "015", FIGURES(.value = 7000000000, .count = 70));
 	synth__stack(s, PROFILE_OFF_CPU, "01235", FIGURES(.value = 90000000, .count = 3));
 	s->profiles->of[PROFILE_OFF_CPU]->min_ns = 1000;
+	synth__wake(s, "01235", "013",
+		    (struct snapshot_wake){ .by = WAKER_THREAD, .value = 80000000, .count = 2 });
+	synth__wake(
+		s, "01235", "",
+		(struct snapshot_wake){
+			.by = WAKER_PROCESS, .name = "evil<b>", .value = 10000000, .count = 1 });
+	s->profiles->of[PROFILE_OFF_CPU]->has_wakes = true;
 	profiles__count(s->profiles, &s->profiles->of[PROFILE_CPU]->lost, "stacks_full", 0);
 }
 
