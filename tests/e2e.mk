@@ -120,6 +120,18 @@ $(FIX)/rust-allocs-counting: RUST_ALLOCS = --cfg counting
 $(FIX)/rust-allocs-%: tests/fixtures/rust/allocs.rs
 	$(call say,FIXTURE,$@)$(RUST_FIXTURE) $(RUST_ALLOCS)
 
+# A8: static, with musl's malloc (rustup target add x86_64-unknown-linux-musl); not everybody has it
+MUSL := x86_64-unknown-linux-musl
+ifneq ($(wildcard $(shell $(RUSTC) --print sysroot 2>/dev/null)/lib/rustlib/$(MUSL)/lib),)
+FIX_BIN += $(FIX)/rust-allocs-musl
+$(FIX)/rust-allocs-musl: RUST_ALLOCS = --target $(MUSL)
+endif
+
+# A8: jemalloc and mimalloc as Rust servers link them in. A minute to build, so only for slow-tests
+ALLOCATORS := $(O)/cargo/release/role_jemalloc
+$(ALLOCATORS): $(wildcard tests/fixtures/allocators/Cargo.* tests/fixtures/allocators/src/bin/*.rs) tests/fixtures/rust/allocs.rs
+	$(call say,CARGO,$@)$(cargo-build) --manifest-path tests/fixtures/allocators/Cargo.toml && touch $@
+
 TOKIO_PANICS := $(O)/cargo/release/tokio_panics
 $(TOKIO_PANICS): $(wildcard tests/fixtures/tokio/Cargo.* tests/fixtures/tokio/src/*.rs) tests/fixtures/rust/fixture.rs
 	$(call say,CARGO,$@)$(cargo-build) --manifest-path tests/fixtures/tokio/Cargo.toml && touch $@
@@ -130,9 +142,16 @@ $(STALLS): $(wildcard tests/fixtures/stalls/Cargo.* tests/fixtures/stalls/src/*.
 
 e2e-build: $(FIX_BIN) $(DEMO_ROLE) $(TOKIO_PANICS) $(STALLS)
 
+run-e2e = ROLETRACE=$(O)/roletrace FIXTURES=$(FIX) CARGO_BIN=$(O)/cargo/release \
+	PROMTOOL=$(or $(wildcard $(O)/promtool),promtool) python3 tests/e2e/run.py $(if $(T),-k '$(T)')
+
 # T=PATTERN runs some of them only
 e2e-tests: $(O)/roletrace e2e-build
-	$(Q)ROLETRACE=$(O)/roletrace FIXTURES=$(FIX) CARGO_BIN=$(O)/cargo/release \
-		PROMTOOL=$(or $(wildcard $(O)/promtool),promtool) python3 tests/e2e/run.py $(if $(T),-k '$(T)')
+	$(Q)$(run-e2e)
 
-.PHONY: demo-role e2e-build e2e-tests
+# what takes minutes to build or to run: part of check-roles
+slow-build: e2e-build $(ALLOCATORS)
+slow-tests: $(O)/roletrace slow-build
+	$(Q)$(run-e2e) --slow
+
+.PHONY: demo-role e2e-build e2e-tests slow-build slow-tests

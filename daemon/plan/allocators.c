@@ -97,9 +97,13 @@ static const struct kind {
 static const struct mark {
 	const char *symbol, *source;
 } marks[] = {
-	{ "mallocx", "jemalloc" },	  { "mi_malloc", "mimalloc" },
-	{ "tc_malloc", "tcmalloc" },	  { "__libc_malloc", "glibc" },
-	{ "__libc_malloc_impl", "musl" }, { "__malloc_donate", "musl" },
+	{ "mallocx", "jemalloc" },
+	{ "mi_malloc", "mimalloc" },
+	{ "tc_malloc", "tcmalloc" },
+	/* musl has a __libc_malloc, too */
+	{ "__libc_malloc_impl", "musl" },
+	{ "__malloc_donate", "musl" },
+	{ "__libc_malloc", "glibc" },
 	{ "__libc_start_main", "musl" },
 };
 #define MARK_CNT (sizeof(marks) / sizeof(marks[0]))
