@@ -231,7 +231,8 @@ static bool is_own_crate(const struct namer *n, const char *crate)
 static enum frame_kind kind_of(const struct namer *n, const struct code_file *f,
 			       const struct name *name)
 {
-	if (name->rust && is_std(name->crate))
+	/* of no crate are u64's own functions, and [T]'s: only core may have such */
+	if (name->rust && (!*name->crate || is_std(name->crate)))
 		return FRAME_STD;
 	if (name->rust)
 		return is_own_crate(n, name->crate) ? FRAME_OWN : FRAME_DEP;
