@@ -260,6 +260,13 @@ static int attach(struct run *r)
 	return CODE_OK;
 }
 
+static void clear_screen(void *run)
+{
+	struct run *r = run;
+
+	live__clear(r->live, r->session->stop_ns ? stderr : stdout);
+}
+
 static int prepare(struct run *r, int pid)
 {
 	struct report_opts ro = outputs__report_opts(r->opts);
@@ -272,6 +279,8 @@ static int prepare(struct run *r, int pid)
 	r->live = live__new(&ro);
 	if (!r->live)
 		return code__say(CODE_FAILED, NULL, "out of memory");
+	if (isatty(STDERR_FILENO))
+		log__set_before(clear_screen, r);
 	code = outputs__open_run(&r->outputs, r->opts, r->target.comm, pid);
 	code = code ?: make_plan(r);
 	if (code)
@@ -313,8 +322,6 @@ static void say_stalls(struct run *r, uint64_t now)
 
 	for (size_t i = 0; i < cnt; i++)
 		stalls__describe(&stalls[i], "", 0, false, &text);
-	if (cnt)
-		live__clear(r->live, r->session->stop_ns ? stderr : stdout);
 	for (char *line = text.s, *end; (end = strchr(line, '\n')); line = end + 1)
 		log_warn("%.*s", (int)(end - line), line);
 	/* the file tells it as soon as the terminal does */
@@ -345,6 +352,8 @@ static void on_tick(struct run *r)
 	look_for_late(r, now);
 	say_stalls(r, now);
 	write_now = now >= r->next_write_ns;
+	if (!draw_now && draws(r) && !r->session->stop_ns)
+		live__draw_again(r->live, stdout);
 	if (!draw_now && !write_now)
 		return;
 	collector__set_light(r->collector, !write_now);
@@ -461,7 +470,7 @@ static int finish(struct run *r)
 	r->standing = NULL;
 	r->tracer = NULL;
 	r->stacks = NULL;
-	live__clear(r->live, r->session->stop_ns ? stderr : stdout);
+	clear_screen(r);
 	code = outputs__write(&r->outputs, s, true);
 	if (r->outputs.on_stdout)
 		ro.colour = false;
@@ -478,6 +487,7 @@ static int finish(struct run *r)
 
 static void clean_up(struct run *r)
 {
+	log__set_before(NULL, NULL);
 	latecomers__free(r->latecomers);
 	collector__free(r->collector);
 	threads__free(r->threads);

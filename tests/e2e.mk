@@ -66,6 +66,9 @@ $(FIX)/burns-of/%: tests/fixtures/c/burns.c tests/fixtures/c/fixture.h $(FIX)/li
 FIX_BIN += $(addprefix $(FIX)/burns-rust-,unwind abort)
 $(FIX)/burns-rust-%: tests/fixtures/rust/burns.rs
 	$(call say,FIXTURE,$@)$(RUST_FIXTURE) --crate-name burns -C panic=$* -C force-frame-pointers=no
+FIX_BIN += $(FIX)/burns-rust-debug
+$(FIX)/burns-rust-debug: tests/fixtures/rust/burns.rs
+	$(call say,FIXTURE,$@)$(RUST_FIXTURE) --crate-name burns -g
 burns-gcc-O0 = -O0
 burns-gcc-O3 = -O3
 burns-gcc-static-pie = -static-pie

@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "base/vec.h"
 #include "plan/names.h"
+#include "plan/select.h"
 #include "roletrace/unwind.h"
 #include "syscalls.h" /* made of the kernel's header: number -> name */
 
@@ -216,19 +217,25 @@ static bool is_std(const char *crate)
 	return false;
 }
 
-/* The crates that are traced, and that of the program's main. */
+/* The crate of the program's main, and those that are traced: but tokio is not one's own for that.
+ */
 static bool is_own_crate(const struct namer *n, const char *crate)
 {
+	if (n->main_crate && !strcmp(n->main_crate, crate))
+		return true;
+	if (select__is_library(crate))
+		return false;
 	for (size_t i = 0; i < n->plan->fn_cnt; i++)
 		if (!strcmp(n->plan->fns[i].crate, crate))
 			return true;
-	return n->main_crate && !strcmp(n->main_crate, crate);
+	return false;
 }
 
 static enum frame_kind kind_of(const struct namer *n, const struct code_file *f,
 			       const struct name *name)
 {
-	if (name->rust && is_std(name->crate))
+	/* of no crate are u64's own functions, and [T]'s: only core may have such */
+	if (name->rust && (!*name->crate || is_std(name->crate)))
 		return FRAME_STD;
 	if (name->rust)
 		return is_own_crate(n, name->crate) ? FRAME_OWN : FRAME_DEP;

@@ -311,6 +311,29 @@ def test_profile_rows_of_what_is_not_probed():
     check(any("inlined" in line and "~" in line for line in report.splitlines()), report)
 
 
+def test_profile_rows_of_inlined_rust():
+    f = Fixture("burns-rust-debug")
+    t = Trace(f, *CPU[1:], "--crate", "burns", functions=())
+    f.say("go")
+    truth = json.loads(f.line())["cpu_ns"]
+    snapshot = t.stop()
+    f.finish()
+    count = snapshot.doc["profiles"]["cpu"]["count"]
+    rows = {r["name"]: r for r in snapshot.unprobed}
+    spin = rows["burns::spin"]
+    equal((spin["origin"], spin["crate"]), ("own", "burns"), "whose it is")
+    equal(spin["cpu"]["inlined_samples"], spin["cpu"]["samples"], "no call of it is left")
+    close(spin["cpu"]["time_ns"], sum(truth.values()), 0.1, "all the time is in it")
+    compare = snapshot.row("burns::leaf_compare")
+    check(compare["calls"] > 0, f"probed: {compare}")
+    low, high = compare["cpu"]["time_interval_ns"]
+    check(low * 0.99 < truth["sorting"] < high * 1.01, f"{compare['cpu']}, truth {truth}")
+    primitive = [r for r in rows.values() if r["name"].startswith(("<u64>::", "core::num::"))]
+    check(primitive, f"what spin does has no row: {sorted(rows)}")
+    equal({r["origin"] for r in primitive}, {"std"}, "whose u64's functions are")
+    check(sum(r["cpu"]["self_samples"] for r in snapshot.doc["functions"]) <= count, "a partition")
+
+
 def test_profile_rows_between_two_snapshots():
     """Rows come while tracing goes on; each file is whole, and figures only grow."""
     f = Fixture("burns")
