@@ -209,6 +209,10 @@ def role():
                      f"{middle(runs, 'stall'):.0f}", runs[0]["said"], "; ".join({r["notes"] for r in runs if r["notes"]})])
     every = [r for runs in got.values() for r in runs]
     base, flat = middle(every, "twin cpu_us paced"), middle(every, "twin per_s flat")
+    answered = middle(every, "twin per_s paced")
+    if answered < 0.98 * RATE:
+        print(f"\nThe machine was busy (the untraced twin answered {answered:.0f} of {RATE}/s): CPU figures hold, "
+              "latencies do not.")
     shown(f"A role on one CPU, {base:.0f} us of work for a request of some 100 allocations, untraced {flat:.0f} "
           f"requests/s flat out (medians of {ROLE_ROUNDS} rounds, against an untraced twin in turns)",
           ["", "throughput lost, flat out", f"CPU per request at {RATE}/s, us", f"answered of {RATE}/s", "p50, ms (twin)",

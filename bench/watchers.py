@@ -102,8 +102,9 @@ class Memleak(Watcher):
 
     def without_stack(self):
         """Blocks booked under an error instead of a stack: two stacks of one hash, or none to be had."""
-        rows = []
-        for m in self.maps():
+        rows, maps = [], self.maps()
+        assert maps, "memleak has no map of that name"
+        for m in maps:
             shown = subprocess.run(["bpftool", "-j", "map", "dump", "id", m], capture_output=True, text=True)
             rows += json.loads(shown.stdout)
         return sum(int(r["formatted"]["value"][""]["number_of_allocs"], 0) for r in rows
