@@ -2,7 +2,7 @@
 /*
  * Where the target's threads run (a sample of each CPU at fixed intervals) and where they wait
  * (each time a thread leaves its CPU to block), by user stack. Adapters only: the work is in
- * unwind.bpf.h.
+ * unwind.bpf.h and kept.bpf.h.
  *
  * The samples come from CPUs, not from threads: events that follow a thread would cost at each of
  * its switches, and those that new threads inherit leave a gap. A sample that hits another process
@@ -13,12 +13,10 @@
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
 
+#include "kept.bpf.h"
 #include "unwind.bpf.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
-
-/* Which part of the scratch a program uses: a sample may interrupt the other. */
-enum { USE_CPU, USE_OFF_CPU, USES };
 
 #define TASK_DEAD 0x80 /* include/linux/sched.h */
 #define INT3 0xcc
@@ -96,7 +94,7 @@ int cpu_sample(struct bpf_perf_event_data *ctx)
 	if (!is_target(t) || !t->mm)
 		return 0;
 	__sync_fetch_and_add(&cpu_samples, 1);
-	u = unwind_begin(bpf_get_smp_processor_id() * USES + USE_CPU);
+	u = unwind_begin(RT_UNWIND_CPU);
 	if (!u) {
 		__sync_fetch_and_add(&cpu_lost, 1);
 		return 0;
@@ -131,7 +129,7 @@ static __always_inline void begin_wait(struct task_struct *t, rt_u64 now)
 	}
 	b->place = 0;
 	b->since_ns = now;
-	u = unwind_begin(bpf_get_smp_processor_id() * USES + USE_OFF_CPU);
+	u = unwind_begin(RT_UNWIND_OFF_CPU);
 	if (!u)
 		return;
 	begin_in_kernel(u, (struct pt_regs *)bpf_task_pt_regs(t));

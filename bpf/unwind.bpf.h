@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * Unwinds user stacks without frame pointers, and keeps distinct stacks with their counts.
+ * Unwinds user stacks without frame pointers.
  *
  * A frame is found in constant time: the mapping (binary search over at most 512), its object's
  * page of 64 KiB, the row in the page (binary search over at most 65,536), the row's rule. The
@@ -13,9 +13,6 @@
  *
  * Return addresses lie behind their call, which may be the last instruction of its function: a
  * caller is looked up, and kept, one byte earlier.
- *
- * Kept stacks are compared whole: two stacks of one hash stay two. A stack that finds no room is
- * counted as lost and its sample is in no other's count.
  */
 #ifndef UNWIND_BPF_H
 #define UNWIND_BPF_H
@@ -25,7 +22,7 @@
 #include <bpf/bpf_core_read.h>
 #include <bpf/bpf_helpers.h>
 
-#include "roletrace/unwind.h"
+#include "unwind_maps.bpf.h"
 
 #define DWARF_RBP 6
 #define DWARF_RSP 7
@@ -33,124 +30,9 @@
 #define KNOWN_SP (1u << DWARF_RSP)
 #define KNOWN_BP (1u << DWARF_RBP)
 
-#define BLOCK_WORDS 8u /* read at once below a CFA: rbp is among the first registers pushed */
 #define MAX_FP_FRAME_BYTES (1u << 20)
 #define XOL_SLOT_BYTES 128
 #define MAX_REPLACED 64 /* return addresses: as deep as the kernel goes */
-
-/* key: bank * RT_UNWIND_MAX_MAPS + i. Written by the daemon (the bank not in use), read here. */
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, 2 * RT_UNWIND_MAX_MAPS);
-	__type(key, rt_u32);
-	__type(value, struct rt_unwind_map);
-} unwind_maps SEC(".maps");
-
-/* key: 0. Which bank of mappings holds, and how many are in each. Written by the daemon. */
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, 1);
-	__type(key, rt_u32);
-	__type(value, struct rt_unwind_dir);
-} unwind_dir SEC(".maps");
-
-/* key: object. Written by the daemon before a mapping names it, then constant. */
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, RT_UNWIND_MAX_OBJECTS);
-	__type(key, rt_u32);
-	__type(value, struct rt_unwind_object);
-} unwind_objects SEC(".maps");
-
-/* The tables of all objects, one behind the other. Written by the daemon, only appended to. Bound:
- * set at load with room for libraries to come; one that does not fit has no rows (counted). */
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, 1);
-	__type(key, rt_u32);
-	__type(value, struct rt_unwind_page);
-} unwind_pages SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, 1);
-	__type(key, rt_u32);
-	__type(value, struct rt_unwind_rows);
-} unwind_rows SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, 1);
-	__type(key, rt_u32);
-	__type(value, struct rt_unwind_rule);
-} unwind_rules SEC(".maps");
-
-/* key: a hash of the stack + probe, open addressing. Written here, read by collect. Bound:
- * kept_mask + 1. No free place within RT_STACK_PROBES, or no frames left: keep_stack gives 0. */
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, 1);
-	__type(key, rt_u32);
-	__type(value, struct rt_kept_stack);
-} kept_stacks SEC(".maps");
-
-/* The frames of kept stacks. Bound: kept_frame_cnt. Full: the stack is not kept. */
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, 1);
-	__type(key, rt_u32);
-	__type(value, rt_u64);
-} kept_frames SEC(".maps");
-
-/* One unwinding. */
-struct unwind {
-	rt_u64 reg[16]; /* by DWARF number; reg[7] is rsp */
-	rt_u64 pc;
-	rt_u64 hash;
-	rt_u64 block[BLOCK_WORDS];
-	rt_u64 context[17];	  /* a signal's registers as the kernel laid them out */
-	struct rt_unwind_map map; /* where the last frame was */
-	rt_u64 trampoline;	  /* what return probes put in place of a return address; 0: none */
-	rt_u64 replaced;	  /* struct return_instance of the innermost that is still ahead */
-	rt_u32 known;		  /* registers, a bit each */
-	rt_u32 depth, start;	  /* frames are [start, depth) of frame[] */
-	rt_u32 end;		  /* enum rt_unwind_end */
-	rt_u32 guessed;
-	rt_u32 caller; /* 1: pc is a return address */
-	rt_u32 busy;
-	rt_u32 block_words; /* of block that hold something; 0: only the return address */
-	rt_u64 frame[RT_UNWIND_FRAMES];
-};
-
-/* key: CPU * uses + use. Scratch, for 512 bytes of stack hold no stack. */
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, rt_u32);
-	__type(value, struct unwind);
-} unwind_scratch SEC(".maps");
-
-/* Knobs, fixed at load. */
-const volatile rt_u32 kept_mask;
-const volatile rt_u32 kept_frame_cnt;
-const volatile rt_u64 kept_seed = 1;
-
-/* Written here. */
-rt_u32 kept_frames_taken;
-rt_u64 unknown_pcs; /* addresses in no known mapping: the daemon looks at the mappings again */
-
-static __always_inline rt_u64 load(const rt_u64 *p)
-{
-	return *(const volatile rt_u64 *)p;
-}
 
 /* ---- the tables ----
  *
@@ -432,6 +314,15 @@ static __always_inline void keep_frame(struct unwind *u, rt_u64 frame)
 	u->hash ^= u->hash >> 29;
 }
 
+/* The daemon looks at the mappings again. */
+static __always_inline void count_unknown(void)
+{
+	struct rt_kept_head *h = kept_head_now();
+
+	if (h)
+		__sync_fetch_and_add(&h->unknown_pcs, 1);
+}
+
 /* Keeps the frame at pc and goes to its caller. 1: that was the last. */
 __noinline int unwind_step(struct unwind *u)
 {
@@ -447,7 +338,7 @@ __noinline int unwind_step(struct unwind *u)
 	pc = u->pc - u->caller;
 	if ((pc < u->map.start || pc >= u->map.end) && !find_map(&u->map, pc)) {
 		u->map.start = u->map.end = 0;
-		__sync_fetch_and_add(&unknown_pcs, 1);
+		count_unknown();
 		if (u->caller)
 			return finish(u, RT_END_NOT_CODE);
 		keep_frame(u, RT_FRAME_PC(0, pc));
@@ -500,8 +391,9 @@ static long unwind_one(rt_u64 n, struct unwind **u)
 	} while (0)
 
 /* A scratch to unwind in; NULL when this CPU is at it already (a program interrupted another). */
-static __always_inline struct unwind *unwind_begin(rt_u32 slot)
+static __always_inline struct unwind *unwind_begin(enum rt_unwind_use use)
 {
+	rt_u32 slot = bpf_get_smp_processor_id() * RT_UNWIND_USES + use;
 	struct unwind *u = bpf_map_lookup_elem(&unwind_scratch, &slot);
 
 	if (!u)
@@ -513,7 +405,7 @@ static __always_inline struct unwind *unwind_begin(rt_u32 slot)
 	u->guessed = 0;
 	u->known = KNOWN_ALL;
 	u->caller = 0;
-	u->hash = kept_seed;
+	u->hash = 0;
 	return u;
 }
 
@@ -547,124 +439,6 @@ static __always_inline void unwind_user(struct unwind *u, struct task_struct *t)
 		u->caller = find_replaced(u, u->reg[DWARF_RSP] - 8);
 	u->map.start = u->map.end = 0;
 	bpf_loop(RT_UNWIND_FRAMES + 1, unwind_one, &u, 0);
-}
-
-/* ---- keeping ---- */
-
-struct kept_walk {
-	struct unwind *u;
-	rt_u32 first;
-	rt_u32 same;
-};
-
-static long compare_frame(rt_u64 n, struct kept_walk *w)
-{
-	rt_u32 key = w->first + (rt_u32)n;
-	rt_u64 *f = bpf_map_lookup_elem(&kept_frames, &key);
-
-	w->same = f && *f == w->u->frame[n & (RT_UNWIND_FRAMES - 1)];
-	return !w->same;
-}
-
-__noinline int is_same_stack(struct unwind *u, struct rt_kept_stack *s, rt_u32 kind)
-{
-	struct kept_walk w = { .u = u, .same = 1 };
-
-	if (!u || !s || s->depth != u->depth || s->kind != kind || s->end != u->end)
-		return 0;
-	w.first = s->first;
-	bpf_loop(u->depth, compare_frame, &w, 0);
-	return w.same;
-}
-
-static long copy_frame(rt_u64 n, struct kept_walk *w)
-{
-	rt_u32 key = w->first + (rt_u32)n;
-	rt_u64 *f = bpf_map_lookup_elem(&kept_frames, &key);
-
-	if (f)
-		*f = w->u->frame[n & (RT_UNWIND_FRAMES - 1)];
-	return 0;
-}
-
-/* Fills in a place that this CPU has just taken. */
-__noinline int fill_kept(struct unwind *u, struct rt_kept_stack *s, rt_u32 kind)
-{
-	struct kept_walk w = { .u = u };
-
-	if (!u || !s)
-		return 0;
-	w.first = __sync_fetch_and_add(&kept_frames_taken, u->depth);
-	if (w.first + u->depth > kept_frame_cnt) {
-		__sync_fetch_and_sub(&kept_frames_taken, u->depth);
-		s->ready = RT_STACK_NO_ROOM;
-		return 0;
-	}
-	bpf_loop(u->depth, copy_frame, &w, 0);
-	s->first = w.first;
-	s->depth = (rt_u16)u->depth;
-	s->kind = (rt_u8)kind;
-	s->end = (rt_u8)u->end;
-	s->guessed = u->guessed;
-	(void)__sync_lock_test_and_set(&s->ready, RT_STACK_READY); /* orders what came before */
-	return 1;
-}
-
-struct keep {
-	struct unwind *u;
-	rt_u64 hash;
-	rt_u32 kind;
-	rt_u32 found; /* place + 1 */
-};
-
-static long keep_one(rt_u64 n, struct keep *k)
-{
-	rt_u32 place = ((rt_u32)k->hash + (rt_u32)n) & kept_mask;
-	struct rt_kept_stack *s = bpf_map_lookup_elem(&kept_stacks, &place);
-	rt_u64 there;
-
-	if (!s)
-		return 1;
-	there = load(&s->hash);
-	if (!there)
-		there = __sync_val_compare_and_swap(&s->hash, 0, k->hash);
-	if (!there) {
-		if (fill_kept(k->u, s, k->kind))
-			k->found = place + 1;
-		return 1;
-	}
-	if (there != k->hash)
-		return 0;
-	if (*(volatile rt_u32 *)&s->ready == RT_STACK_NO_ROOM)
-		return 1;
-	/* one that another CPU is writing just now is not known to be the same: the next place */
-	if (*(volatile rt_u32 *)&s->ready != RT_STACK_READY || !is_same_stack(k->u, s, k->kind))
-		return 0;
-	k->found = place + 1;
-	return 1;
-}
-
-/* The place + 1 of the stack in u, kept now or before; 0: lost, the caller counts it. */
-static __always_inline rt_u32 keep_stack(struct unwind *u, rt_u32 kind)
-{
-	struct keep k = { .u = u, .kind = kind, .hash = u->hash };
-
-	k.hash = (k.hash ^ kind) * 0x9e3779b97f4a7c15ull;
-	k.hash ^= k.hash >> 32;
-	k.hash |= 1ull << 63;
-	bpf_loop(RT_STACK_PROBES, keep_one, &k, 0);
-	return k.found;
-}
-
-static __always_inline void count_stack(rt_u32 found, rt_u64 cnt, rt_u64 total)
-{
-	rt_u32 place = found - 1;
-	struct rt_kept_stack *s = bpf_map_lookup_elem(&kept_stacks, &place);
-
-	if (!found || !s)
-		return;
-	__sync_fetch_and_add(&s->cnt, cnt);
-	__sync_fetch_and_add(&s->total, total);
 }
 
 #endif

@@ -12,6 +12,7 @@
 
 #include "attach/memory.h"
 #include "attach/profiler.h"
+#include "attach/stacks.h"
 #include "attach/threads.h"
 #include "attach/tracer.h"
 #include "base/clock.h"
@@ -50,6 +51,7 @@ struct run {
 	struct plan *plan;
 	struct tracer *tracer;
 	struct threads *threads;       /* NULL: not watched */
+	struct stacks *stacks;	       /* NULL: nobody asks for native ones */
 	struct profiler *profiler;     /* NULL: no profiles */
 	struct latecomers *latecomers; /* NULL: no allocators are traced */
 	struct collector *collector;
@@ -168,14 +170,16 @@ static int attach_profiler(struct run *r)
 		.hz = o->cpu_profile_hz,
 		.off_cpu = o->off_cpu,
 		.off_cpu_min_ns = o->off_cpu_min_us * 1000,
-		.stack_cnt = o->profile_stacks,
 	};
 	char *reason = NULL;
 	int err;
 
 	if (!po.hz && !po.off_cpu)
 		return CODE_OK;
-	err = profiler__new(&r->target, tracer__object(r->tracer), &po, &r->profiler, &reason);
+	err = stacks__new(&r->target, o->profile_stacks, &r->stacks, &reason);
+	if (!err)
+		err = profiler__new(&r->target, tracer__object(r->tracer), r->stacks, &po,
+				    &r->profiler, &reason);
 	return err ? code__say(code__of(err), reason, strerror(-err)) : CODE_OK;
 }
 
@@ -218,6 +222,7 @@ static int attach(struct run *r)
 	if (err)
 		return err;
 	co.profiler = r->profiler;
+	co.stacks = r->stacks;
 	co.debug_file = r->opts->debug_file;
 	r->collector = collector__new(r->plan, &r->target, r->tracer, &co);
 	if (!r->collector)
@@ -305,8 +310,8 @@ static void on_tick(struct run *r)
 	int err;
 
 	tracer__tick(r->tracer, now);
-	if (r->profiler)
-		profiler__tick(r->profiler, now);
+	if (r->stacks)
+		stacks__tick(r->stacks, now);
 	collector__tick(r->collector, now);
 	look_for_late(r, now);
 	say_stalls(r, now);
@@ -374,7 +379,7 @@ static enum run_end loop(struct run *r)
 		{ .fd = s->signal_fd, .events = POLLIN },
 		{ .fd = r->target.pidfd, .events = POLLIN },
 		{ .fd = s->timer_fd, .events = POLLIN },
-		{ .fd = r->profiler ? profiler__fd(r->profiler) : -1, .events = POLLIN },
+		{ .fd = r->stacks ? stacks__fd(r->stacks) : -1, .events = POLLIN },
 		{ .fd = latecomers__fd(r->latecomers), .events = POLLIN },
 	};
 	uint64_t ticks;
@@ -392,7 +397,7 @@ static enum run_end loop(struct run *r)
 			return fds[1].revents ? RUN_EXITED : RUN_EXECED;
 		}
 		if (fds[3].revents)
-			profiler__tick(r->profiler, clock__mono_ns());
+			stacks__tick(r->stacks, clock__mono_ns());
 		if (fds[4].revents)
 			latecomers__look(r->latecomers);
 		if (fds[2].revents && read(s->timer_fd, &ticks, sizeof(ticks)) == sizeof(ticks))
@@ -419,10 +424,12 @@ static int finish(struct run *r)
 	threads__free(r->threads);
 	profiler__free(r->profiler);
 	tracer__free(r->tracer);
+	stacks__free(r->stacks);
 	r->collector = NULL;
 	r->threads = NULL;
 	r->profiler = NULL;
 	r->tracer = NULL;
+	r->stacks = NULL;
 	live__clear(r->live, r->session->stop_ns ? stderr : stdout);
 	code = outputs__write(&r->outputs, s, true);
 	if (r->outputs.on_stdout)
@@ -445,6 +452,7 @@ static void clean_up(struct run *r)
 	threads__free(r->threads);
 	profiler__free(r->profiler);
 	tracer__free(r->tracer);
+	stacks__free(r->stacks);
 	live__free(r->live);
 	snapshot__free(r->last);
 	plan__free(r->plan);

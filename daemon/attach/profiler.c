@@ -1,103 +1,32 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "attach/profiler.h"
-#include "attach/mapped.h"
 
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 #include <errno.h>
 #include <linux/perf_event.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/random.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "attach/unwinder.h"
+#include "attach/stacks.h"
 #include "base/clock.h"
+#include "base/fail.h"
 #include "profile.skel.h"
 #include "target/process.h"
-
-#define DEFAULT_STACKS 16384u
-#define FRAMES_PER_STACK 32u
-#define MIN_FRAMES 4096u
-#define USES 2u /* of the scratch, as in profile.bpf.c */
 
 struct profiler {
 	const struct target *target;
 	struct profiler_opts opts;
-	struct unwinder *unwinder;
+	struct stacks *stacks;
 	struct profile_bpf *skel;
 	struct bpf_link **events; /* one per CPU */
 	int event_cnt;
 	struct bpf_link *tracing[2];
-	const struct rt_kept_stack *stacks;
-	const uint64_t *frames;
-	uint32_t stack_cnt, frame_cnt;
 };
 
-static int fail(char **reason, int err, const char *fmt, ...)
-{
-	va_list ap;
-
-	va_start(ap, fmt);
-	if (vasprintf(reason, fmt, ap) < 0)
-		*reason = NULL;
-	va_end(ap);
-	return err;
-}
-
 /* ---- loading ---- */
-
-static uint32_t power_of_two_up_to(uint32_t n)
-{
-	uint32_t p = 1;
-
-	while (p * 2 <= n)
-		p *= 2;
-	return p;
-}
-
-static void set_knobs(struct profiler *p)
-{
-	struct profile_bpf *skel = p->skel;
-	uint64_t seed = 0;
-
-	p->stack_cnt = power_of_two_up_to(p->opts.stack_cnt ?: DEFAULT_STACKS);
-	p->frame_cnt = p->stack_cnt * FRAMES_PER_STACK;
-	if (p->frame_cnt < MIN_FRAMES)
-		p->frame_cnt = MIN_FRAMES;
-	/* nobody can choose stacks that fall on one place */
-	if (getrandom(&seed, sizeof(seed), GRND_NONBLOCK) != sizeof(seed))
-		seed = clock__mono_ns();
-	skel->rodata->kept_mask = p->stack_cnt - 1;
-	skel->rodata->kept_frame_cnt = p->frame_cnt;
-	skel->rodata->kept_seed = seed | 1;
-	skel->rodata->off_cpu_min_ns = p->opts.off_cpu_min_ns;
-}
-
-static int size_maps(struct profiler *p)
-{
-	struct profile_bpf *skel = p->skel;
-	const struct unwinder_maps maps = {
-		.maps = skel->maps.unwind_maps,
-		.dir = skel->maps.unwind_dir,
-		.objects = skel->maps.unwind_objects,
-		.pages = skel->maps.unwind_pages,
-		.rows = skel->maps.unwind_rows,
-		.rules = skel->maps.unwind_rules,
-	};
-	int cpus = libbpf_num_possible_cpus(), err;
-
-	if (cpus < 0)
-		return cpus;
-	err = unwinder__size(p->unwinder, &maps);
-	err = err ?: bpf_map__set_max_entries(skel->maps.unwind_scratch, (uint32_t)cpus * USES);
-	err = err ?: bpf_map__set_max_entries(skel->maps.kept_stacks, p->stack_cnt);
-	return err ?: bpf_map__set_max_entries(skel->maps.kept_frames, p->frame_cnt);
-}
 
 static int load(struct profiler *p)
 {
@@ -109,12 +38,9 @@ static int load(struct profiler *p)
 	bpf_program__set_autoload(p->skel->progs.cpu_sample, p->opts.hz);
 	bpf_program__set_autoload(p->skel->progs.off_cpu, p->opts.off_cpu);
 	bpf_program__set_autoload(p->skel->progs.blocked_now, p->opts.off_cpu);
-	set_knobs(p);
-	err = size_maps(p);
-	err = err ?: profile_bpf__load(p->skel);
-	err = err ?: unwinder__fill(p->unwinder);
-	err = err ?: mapped__new_readonly(p->skel->maps.kept_stacks, &p->stacks);
-	return err ?: mapped__new_readonly(p->skel->maps.kept_frames, &p->frames);
+	p->skel->rodata->off_cpu_min_ns = p->opts.off_cpu_min_ns;
+	err = stacks__share(p->stacks, p->skel->obj);
+	return err ?: profile_bpf__load(p->skel);
 }
 
 /* ---- events ---- */
@@ -173,7 +99,7 @@ static int attach_tracing(struct profiler *p, char **reason)
 	return 0;
 }
 
-int profiler__new(const struct target *target, const struct object *obj,
+int profiler__new(const struct target *target, const struct object *obj, struct stacks *stacks,
 		  const struct profiler_opts *opts, struct profiler **out, char **reason)
 {
 	struct profiler *p = calloc(1, sizeof(*p));
@@ -184,16 +110,11 @@ int profiler__new(const struct target *target, const struct object *obj,
 	if (!p)
 		return -ENOMEM;
 	p->target = target;
+	p->stacks = stacks;
 	p->opts = *opts;
 	err = object__kernel_tgid(obj, target->pid, &tgid);
-	if (!err)
-		err = unwinder__new(target, &p->unwinder, reason);
-	if (!err) {
-		err = load(p);
-		if (err)
-			fail(reason, err, "cannot load the profile's BPF programs: %s",
-			     strerror(-err));
-	}
+	if (!err && (err = load(p)))
+		fail(reason, err, "cannot load the profile's BPF programs: %s", strerror(-err));
 	if (!err) {
 		p->skel->bss->target_tgid = tgid;
 		err = attach_tracing(p, reason);
@@ -213,17 +134,6 @@ void profiler__start(struct profiler *p)
 	p->skel->bss->running = 1;
 }
 
-void profiler__tick(struct profiler *p, uint64_t now_ns)
-{
-	if (p->skel->bss->running)
-		unwinder__look(p->unwinder, now_ns, p->skel->bss->unknown_pcs);
-}
-
-int profiler__fd(const struct profiler *p)
-{
-	return unwinder__fd(p->unwinder);
-}
-
 void profiler__stop(struct profiler *p)
 {
 	p->skel->bss->running = 0;
@@ -239,11 +149,6 @@ void profiler__free(struct profiler *p)
 	free(p->events);
 	for (size_t i = 0; i < sizeof(p->tracing) / sizeof(p->tracing[0]); i++)
 		bpf_link__destroy(p->tracing[i]);
-	if (p->skel) {
-		mapped__free(p->skel->maps.kept_stacks, p->stacks);
-		mapped__free(p->skel->maps.kept_frames, p->frames);
-	}
-	unwinder__free(p->unwinder);
 	profile_bpf__destroy(p->skel);
 	free(p);
 }
@@ -253,33 +158,6 @@ void profiler__free(struct profiler *p)
 const struct profiler_opts *profiler__opts(const struct profiler *p)
 {
 	return &p->opts;
-}
-
-const struct code *profiler__code(const struct profiler *p)
-{
-	return unwinder__code(p->unwinder);
-}
-
-uint32_t profiler__place_cnt(const struct profiler *p)
-{
-	return p->stack_cnt;
-}
-
-bool profiler__stack(const struct profiler *p, uint32_t place, struct profiler_stack *out)
-{
-	const struct rt_kept_stack *s = &p->stacks[place];
-
-	if (place >= p->stack_cnt || __atomic_load_n(&s->ready, __ATOMIC_ACQUIRE) != RT_STACK_READY)
-		return false;
-	*out = (struct profiler_stack){
-		.kind = s->kind,
-		.end = s->end,
-		.cnt = *(volatile const rt_u64 *)&s->cnt,
-		.total_ns = *(volatile const rt_u64 *)&s->total,
-		.frames = p->frames + s->first,
-		.depth = s->depth,
-	};
-	return s->first + s->depth <= p->frame_cnt;
 }
 
 int profiler__waits(const struct profiler *p,
@@ -320,6 +198,5 @@ void profiler__counts(const struct profiler *p, struct profiler_counts *out)
 		.samples_lost = b->cpu_lost,
 		.waits_lost = b->off_cpu_lost,
 		.no_storage = b->no_storage,
-		.bare_files = unwinder__bare(p->unwinder),
 	};
 }

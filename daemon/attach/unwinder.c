@@ -41,7 +41,6 @@ struct unwinder {
 	struct unwind_table *tables; /* by file; their arrays only until they are in the maps */
 	size_t table_cnt;
 	struct area maps, dir, objects, pages, rows, rules;
-	uint64_t bare;
 	struct mmaps *mmaps; /* NULL: not to be had, then the mappings are looked at by the clock */
 	uint64_t first_look_ns, last_look_ns, look_cost_ns, looks_ns, unknown;
 	bool stale; /* something was mapped since the last look */
@@ -65,7 +64,6 @@ static int compile_new_files(struct unwinder *u)
 		if (unwind__compile_isolated(f->fd, &t[u->table_cnt], &reason)) {
 			log_warn("attach: no unwind tables of '%s': %s", f->path,
 				 reason ? reason : "?");
-			u->bare++;
 		}
 		free(reason);
 	}
@@ -163,7 +161,6 @@ static void put_table(struct unwinder *u, size_t file)
 	if (!fits(&u->pages, t->page_cnt) || !fits(&u->rows, t->row_cnt) ||
 	    !fits(&u->rules, t->rule_cnt)) {
 		log_warn("attach: no room for the unwind tables of '%s'", u->code.files[file].path);
-		u->bare++;
 		drop_arrays(t);
 		return;
 	}
@@ -310,9 +307,4 @@ int unwinder__fd(const struct unwinder *u)
 const struct code *unwinder__code(const struct unwinder *u)
 {
 	return &u->code;
-}
-
-uint64_t unwinder__bare(const struct unwinder *u)
-{
-	return u->bare;
 }

@@ -34,7 +34,5 @@ void unwinder__free(struct unwinder *u);
 
 /* Object n of a frame is file n of it. */
 const struct code *unwinder__code(const struct unwinder *u);
-/* Files without rows although they have code: unreadable, or no room. */
-uint64_t unwinder__bare(const struct unwinder *u);
 
 #endif

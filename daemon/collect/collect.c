@@ -71,8 +71,8 @@ struct collector *collector__new(const struct plan *plan, const struct target *t
 		return NULL;
 	}
 	if (opts->profiler) {
-		c->profile_reader =
-			profile_reader__new(plan, target, opts->profiler, opts->debug_file);
+		c->profile_reader = profile_reader__new(plan, target, opts->profiler, opts->stacks,
+							opts->debug_file);
 		if (!c->profile_reader) {
 			collector__free(c);
 			return NULL;

@@ -17,6 +17,7 @@ static const char *const end_names[] = RT_UNWIND_END_NAMES;
 
 struct profile_reader {
 	struct profiler *profiler;
+	const struct stacks *stacks;
 	struct namer *namer;
 	uint64_t next_learn_ns;
 };
@@ -41,14 +42,16 @@ struct reading {
 };
 
 struct profile_reader *profile_reader__new(const struct plan *plan, const struct target *target,
-					   struct profiler *profiler, const char *debug_file)
+					   struct profiler *profiler, const struct stacks *stacks,
+					   const char *debug_file)
 {
 	struct profile_reader *r = calloc(1, sizeof(*r));
 
 	if (!r)
 		return NULL;
 	r->profiler = profiler;
-	r->namer = namer__new(plan, target, profiler__code(profiler), debug_file);
+	r->stacks = stacks;
+	r->namer = namer__new(plan, target, stacks__code(stacks), debug_file);
 	if (!r->namer) {
 		free(r);
 		return NULL;
@@ -84,7 +87,7 @@ static void add_wait(void *arg, uint32_t place, uint64_t since_ns)
 
 static int read_waits(const struct profile_reader *r, struct reading *rd)
 {
-	uint32_t places = profiler__place_cnt(r->profiler);
+	uint32_t places = stacks__place_cnt(r->stacks);
 	int err;
 
 	rd->waiting = calloc(places, sizeof(*rd->waiting));
@@ -99,13 +102,13 @@ static int read_waits(const struct profile_reader *r, struct reading *rd)
 
 static int read_stacks(const struct profile_reader *r, struct reading *rd)
 {
-	uint32_t places = profiler__place_cnt(r->profiler);
-	struct profiler_stack s;
+	uint32_t places = stacks__place_cnt(r->stacks);
+	struct kept_stack s;
 
 	for (uint32_t i = 0; i < places; i++) {
 		struct read_stack *out;
 
-		if (!profiler__stack(r->profiler, i, &s) || !(s.cnt + rd->waiting[i]))
+		if (!stacks__get(r->stacks, i, &s) || !(s.cnt + rd->waiting[i]))
 			continue;
 		out = vec__push(&rd->stacks);
 		if (!out)
@@ -115,7 +118,7 @@ static int read_stacks(const struct profile_reader *r, struct reading *rd)
 					    .first = (uint32_t)rd->frames.cnt,
 					    .depth = s.depth,
 					    .cnt = s.cnt + rd->waiting[i],
-					    .total_ns = s.total_ns + rd->waiting_ns[i] };
+					    .total_ns = s.total + rd->waiting_ns[i] };
 		for (uint32_t f = 0; f < s.depth; f++) {
 			uint64_t *slot = vec__push(&rd->frames);
 

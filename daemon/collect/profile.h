@@ -6,6 +6,7 @@
 #define COLLECT_PROFILE_H
 
 #include "attach/profiler.h"
+#include "attach/stacks.h"
 #include "plan/plan.h"
 #include "snapshot/snapshot.h"
 #include "target/process.h"
@@ -14,7 +15,8 @@ struct profile_reader;
 
 /* All borrowed. NULL with errno. */
 struct profile_reader *profile_reader__new(const struct plan *plan, const struct target *target,
-					   struct profiler *profiler, const char *debug_file);
+					   struct profiler *profiler, const struct stacks *stacks,
+					   const char *debug_file);
 void profile_reader__free(struct profile_reader *r);
 
 /*

@@ -132,6 +132,19 @@ struct rt_kept_stack {
 #define RT_STACK_NO_ROOM 2u
 #define RT_STACK_PROBES 16u
 
+/* Of all kept stacks. */
+struct rt_kept_head {
+	rt_u64 seed;	    /* nobody can choose stacks that fall on one place */
+	rt_u64 unknown_pcs; /* addresses in no known mapping */
+	rt_u32 mask;	    /* places - 1 */
+	rt_u32 frame_cnt;   /* there is room for */
+	rt_u32 frames_taken;
+	rt_u32 pad;
+};
+
+/* Who unwinds: a program may interrupt another, so each has scratch of its own on each CPU. */
+enum rt_unwind_use { RT_UNWIND_CPU, RT_UNWIND_OFF_CPU, RT_UNWIND_USES };
+
 /* A thread's wait. */
 struct rt_blocked {
 	rt_u64 since_ns; /* 0: it runs */
@@ -139,6 +152,7 @@ struct rt_blocked {
 	rt_u32 pad;
 };
 
+RT_ASSERT_SIZE(struct rt_kept_head, 32);
 RT_ASSERT_SIZE(struct rt_blocked, 16);
 RT_ASSERT_SIZE(struct rt_unwind_rule, 16);
 RT_ASSERT_SIZE(struct rt_unwind_object, 24);
