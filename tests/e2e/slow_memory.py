@@ -93,4 +93,4 @@ def test_b1_200_000_threads_die_in_the_allocator():
     dies(200_000)
 
 
-test_b1_200_000_threads_die_in_the_allocator.seconds = 300
+test_b1_200_000_threads_die_in_the_allocator.seconds = 600
