@@ -652,7 +652,7 @@ int collector__snapshot(struct collector *c, struct snapshot **out)
 	err = err ?: fill_edges(c, s);
 	err = err ?: fill_fns(c, s);
 	if (c->watch)
-		err = err ?: threadwatch__fill(c->watch, s);
+		err = err ?: threadwatch__fill(c->watch, s, c->light && !c->end_mono_ns);
 	if (c->namer && (!c->light || c->end_mono_ns) && !(s->profiles = profiles__new()))
 		err = -ENOMEM;
 	if (c->profile_reader && s->profiles)

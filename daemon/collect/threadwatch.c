@@ -11,6 +11,7 @@
 #include "collect/waiting.h"
 
 #define LOOK_NS (NS_PER_SEC / 2)
+#define SEE_SHARE 100 /* at most one part of so many of the time */
 #define MOST_SEEN 256 /* threads whose stacks are taken at once */
 
 struct threadwatch {
@@ -21,7 +22,7 @@ struct threadwatch {
 	struct settler *settler;
 	struct waiting *waiting;
 	bool traced; /* functions: their open calls are looked at too */
-	uint64_t next_look_ns;
+	uint64_t next_look_ns, next_see_ns;
 };
 
 struct threadwatch *threadwatch__new(struct threads *threads, const struct plan *plan,
@@ -83,6 +84,7 @@ void threadwatch__start(struct threadwatch *w, uint64_t now_ns)
 
 void threadwatch__stop(struct threadwatch *w, uint64_t now_ns)
 {
+	w->next_see_ns = 0; /* the last file has all there is */
 	roster__stop(w->roster, now_ns);
 }
 
@@ -113,25 +115,32 @@ const struct snapshot_stall *threadwatch__tick(struct threadwatch *w, uint64_t n
 	return stalls__fresh(w->stalls, cnt);
 }
 
-/* At locks; when looking is cheap. */
+/* At locks; when looking is cheap, and for a small part of the time: files may be written often. */
 static int see_waiters(struct threadwatch *w, struct snapshot *s)
 {
+	uint64_t begin = clock__mono_ns();
 	const struct lock_waiter *waiters;
 	size_t cnt;
+	int err;
 
 	if (!w->waiting || !waiting__is_ready(w->waiting))
 		return 0;
 	waiters = locks__waiters(w->locks, &cnt);
-	return lock_stacks__now(w->waiting, waiters, cnt, s);
+	if (!cnt || begin < w->next_see_ns)
+		return 0;
+	err = lock_stacks__now(w->waiting, waiters, cnt, s);
+	w->next_see_ns = clock__mono_ns() + (clock__mono_ns() - begin) * SEE_SHARE;
+	return err;
 }
 
-int threadwatch__fill(struct threadwatch *w, struct snapshot *s)
+int threadwatch__fill(struct threadwatch *w, struct snapshot *s, bool light)
 {
 	int err = roster__look(w->roster);
 
 	err = err ?: roster__fill(w->roster, s);
 	err = err ?: locks__fill(w->locks, s);
-	err = err ?: see_waiters(w, s);
+	if (!light)
+		err = err ?: see_waiters(w, s);
 	return err ?: stalls__fill(w->stalls, s);
 }
 

@@ -34,8 +34,9 @@ void threadwatch__stop(struct threadwatch *w, uint64_t now_ns);
  */
 const struct snapshot_stall *threadwatch__tick(struct threadwatch *w, uint64_t now_ns, size_t *cnt);
 
-/* Fills s->threads, s->locks, s->stalls. 0 or -errno. */
-int threadwatch__fill(struct threadwatch *w, struct snapshot *s);
+/* Fills s->threads, s->locks, s->stalls; light: but no stacks of who waits at the locks. 0 or
+ * -errno. */
+int threadwatch__fill(struct threadwatch *w, struct snapshot *s, bool light);
 
 /* What was missed so far, after a fill: at most THREADWATCH_LOST. How many there are. */
 #define THREADWATCH_LOST (RT_THREAD_LOST_CNT + 1)

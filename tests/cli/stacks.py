@@ -70,7 +70,7 @@ def profiles(cpu=CPU, off_cpu=OFF_CPU):
                     **({"truncated": row[2]} if len(row) > 2 else {})} for row in cpu],
     }
     made["off_cpu"] = {
-        "unit": "ns", "min_ns": 1000, "count": sum(row[2] for row in off_cpu), "truncated": {}, "lost": {},
+        "unit": "ns", "min_ns": 1000, "count": sum(row[2] for row in off_cpu), "older": 2, "truncated": {}, "lost": {},
         "stacks": [{"frames": [index[k] for k in keys], "value": ns, "count": n} for keys, ns, n in off_cpu],
     }
     return made

@@ -24,7 +24,7 @@ static const struct snapshot_frame synth_frames[] = {
 			0 },
 };
 
-static inline uint32_t synth__frames(struct snapshot *s, const char *digits, uint32_t *at)
+static inline uint32_t synth__refs(struct snapshot *s, const char *digits, uint32_t at[16])
 {
 	uint32_t depth = 0;
 
@@ -36,7 +36,7 @@ static inline uint32_t synth__frames(struct snapshot *s, const char *digits, uin
 static inline void synth__stack(struct snapshot *s, enum profile_kind kind, const char *digits,
 				struct snapshot_stack figures)
 {
-	uint32_t at[16], depth = synth__frames(s, digits, at);
+	uint32_t at[16], depth = synth__refs(s, digits, at);
 
 	if (profiles__stack(s->profiles, kind, at, depth, &figures))
 		abort();
@@ -46,10 +46,9 @@ static inline void synth__stack(struct snapshot *s, enum profile_kind kind, cons
 static inline void synth__wake(struct snapshot *s, const char *waiter, const char *waker,
 			       struct snapshot_wake figures)
 {
-	uint32_t at[16], by[16];
-	uint32_t depth = synth__frames(s, waiter, at), by_depth = synth__frames(s, waker, by);
+	uint32_t a[16], b[16], a_cnt = synth__refs(s, waiter, a), b_cnt = synth__refs(s, waker, b);
 
-	if (profiles__wake(s->profiles, at, depth, by, by_depth, &figures))
+	if (profiles__wake(s->profiles, a, a_cnt, b, b_cnt, &figures))
 		abort();
 }
 
@@ -68,13 +67,21 @@ static inline void synth__profiles(struct snapshot *s)
 	synth__stack(s, PROFILE_OFF_CPU, "015", FIGURES(.value = 7000000000, .count = 70));
 	synth__stack(s, PROFILE_OFF_CPU, "01235", FIGURES(.value = 90000000, .count = 3));
 	s->profiles->of[PROFILE_OFF_CPU]->min_ns = 1000;
-	synth__wake(s, "01235", "013",
-		    (struct snapshot_wake){ .by = WAKER_THREAD, .value = 80000000, .count = 2 });
-	synth__wake(
-		s, "01235", "",
-		(struct snapshot_wake){
-			.by = WAKER_PROCESS, .name = "evil<b>", .value = 10000000, .count = 1 });
+	s->profiles->of[PROFILE_OFF_CPU]->older = 2;
+	s->profiles->of[PROFILE_OFF_CPU]->stacks.data[0].older = 2;
+	synth__wake(s, "015", "0123", (struct snapshot_wake){ .value = 5000000000, .count = 50 });
+	synth__wake(s, "015", "",
+		    (struct snapshot_wake){ .by = WAKER_PROCESS,
+					    .name = "kworker/0:1 \"x\"",
+					    .value = 2000000000,
+					    .count = 20 });
+	synth__wake(s, "01235", "34",
+		    (struct snapshot_wake){
+			    .value = 50000000, .count = 1, .waker_truncated = "no_rows" });
+	synth__wake(s, "01235", "",
+		    (struct snapshot_wake){ .by = WAKER_INTERRUPT, .value = 40000000, .count = 2 });
 	s->profiles->of[PROFILE_OFF_CPU]->has_wakes = true;
+	s->profiles->of[PROFILE_OFF_CPU]->wakes_lost = 3;
 	profiles__count(s->profiles, &s->profiles->of[PROFILE_CPU]->lost, "stacks_full", 0);
 }
 
