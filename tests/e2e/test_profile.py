@@ -334,6 +334,40 @@ def test_profile_rows_of_inlined_rust():
     check(sum(r["cpu"]["self_samples"] for r in snapshot.doc["functions"]) <= count, "a partition")
 
 
+def test_profile_rows_of_one_symbol():
+    """Static functions of one name are told apart by where they are."""
+    f = Fixture("twins", 1_000_000_000)
+    t = Trace(f, *CPU[1:])
+    f.go()
+    snapshot = t.stop()
+    f.finish()
+    count = snapshot.doc["profiles"]["cpu"]["count"]
+    rows = {r["name"]: r["cpu"]["samples"] for r in snapshot.functions}
+    equal(len(rows), 2, f"rows: {rows}")
+    check(count > 50, f"samples: {count}")
+    check(rows["traced_helper (twin_b.c)"] > 0.9 * count, f"{rows} of {count}")
+    check(rows["traced_helper (twin_a.c)"] < 0.02 * count, f"{rows} of {count}")
+    check(not any("traced_helper" in r["name"] for r in snapshot.unprobed), "no row twice")
+
+
+def test_profile_rows_of_a_probed_library():
+    """A library's function that is probed has its samples in that row."""
+    f = Fixture("burns", 3)
+    f.say("go")
+    until(lambda: "libburn.so" in open(f"/proc/{f.pid}/maps").read(), 10, "the library")
+    t = Trace(f, *CPU[1:], functions=("libburn.so:leaf_library",))
+    truth = json.loads(f.line())["cpu_ns"]
+    snapshot = t.stop()
+    f.finish()
+    row = snapshot.row("libburn.so:leaf_library")
+    equal(row["calls"], 1, "its call was seen")
+    low, high = row["cpu"]["time_interval_ns"]
+    check(low * 0.99 < truth["leaf_library"] < high * 1.01, f"{row['cpu']}, truth {truth}")
+    names = {r["name"] for r in snapshot.unprobed}
+    check("libburn.so:entry_library" in names, f"its caller: {names}")
+    check("libburn.so:leaf_library" not in names, "no row twice")
+
+
 def test_profile_rows_between_two_snapshots():
     """Rows come while tracing goes on; each file is whole, and figures only grow."""
     f = Fixture("burns")
