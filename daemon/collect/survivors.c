@@ -24,7 +24,7 @@ struct survivors {
 	struct survivors_opts opts;
 	const struct blocksample *of_paths, *of_stacks; /* NULL: a block stands for itself */
 	struct survivor *paths, *stacks;
-	struct estimate *classes; /* [allocator * RT_MEM_CLASSES + class] */
+	struct estimate *classes; /* [allocator * RT_MEM_CLASSES + class], of a sample */
 	struct survivor lost;
 	uint64_t from_ns, to_ns; /* of the slices */
 };
@@ -97,8 +97,9 @@ static void look_at_block(void *arg, const struct rt_mem_block *b)
 	if (b->owner >= s->opts.owner_cnt || b->family >= s->opts.allocator_cnt)
 		return;
 	add_block(s, &s->paths[b->owner], s->of_paths, b);
-	estimate__add(&s->classes[b->family * RT_MEM_CLASSES + class_of(b->bytes)], s->of_paths,
-		      b->bytes);
+	if (s->of_paths)
+		estimate__add(&s->classes[b->family * RT_MEM_CLASSES + class_of(b->bytes)],
+			      s->of_paths, b->bytes);
 	if (b->stack == RT_MEM_STACK_LOST) {
 		add_block(s, &s->lost, s->of_stacks, b);
 	} else if (b->stack && b->stack <= s->opts.stack_cnt) {
@@ -107,12 +108,20 @@ static void look_at_block(void *arg, const struct rt_mem_block *b)
 	}
 }
 
+/* Most rows were never used: their pages are not touched either. */
+static void forget(struct survivor *rows, uint32_t cnt)
+{
+	for (uint32_t i = 0; i < cnt; i++)
+		if (rows[i].live.seen)
+			rows[i] = (struct survivor){};
+}
+
 int survivors__look(struct survivors *s, uint64_t start_ns, uint64_t now_ns)
 {
 	uint64_t after_ns = (uint64_t)(s->opts.leak_after_s * 1e9);
 
-	memset(s->paths, 0, s->opts.owner_cnt * sizeof(*s->paths));
-	memset(s->stacks, 0, s->opts.stack_cnt * sizeof(*s->stacks));
+	forget(s->paths, s->opts.owner_cnt);
+	forget(s->stacks, s->opts.stack_cnt);
 	memset(s->classes, 0, s->opts.allocator_cnt * RT_MEM_CLASSES * sizeof(*s->classes));
 	memset(&s->lost, 0, sizeof(s->lost));
 	s->from_ns = start_ns;

@@ -42,7 +42,7 @@ int survivors__look(struct survivors *s, uint64_t start_ns, uint64_t now_ns);
 const struct survivor *survivors__of_path(const struct survivors *s, rt_u32 path);
 const struct survivor *survivors__of_stack(const struct survivors *s, uint32_t place);
 const struct survivor *survivors__of_lost(const struct survivors *s);
-/* Of one size class (RT_MEM_CLASSES) of an allocator. */
+/* Of one size class (RT_MEM_CLASSES) of an allocator; nothing when all blocks are remembered. */
 const struct estimate *survivors__of_class(const struct survivors *s, rt_u32 allocator,
 					   unsigned int class);
 

@@ -15,6 +15,7 @@
 #define GROWTH_SHOWN 4
 #define FRAMES_SHOWN 6u
 #define NATIVES_SHOWN 2
+#define NATIVES_ALONE 3
 #define NATIVE_FRAMES_SHOWN 12u
 #define FRAMES_BEHIND_OWN 2u
 #define SPARKS 30u
@@ -273,6 +274,31 @@ static void native_path(struct strbuf *out, const struct memory_view *v, const s
 	path(out, v, names + NATIVE_FRAMES_SHOWN - cnt, cnt, NATIVE_FRAMES_SHOWN);
 }
 
+/* Without traced functions they are all there is to tell who allocates. */
+static void top_natives(struct strbuf *out, const struct memory_view *v, const struct snapshot *s)
+{
+	const struct snapshot_memory *m = s->memory;
+	size_t limit = v->limit ? v->limit : NATIVES_ALONE;
+	const char *about = m->sample_bytes > 1 ? "~" : "";
+
+	for (size_t i = 0; i < m->native_cnt && i < limit && s->profiles; i++) {
+		const struct snapshot_native *n = &m->native[i];
+		char live[TEXT_CELL], error[TEXT_CELL], made[TEXT_CELL];
+		struct strbuf text = STRBUF_INIT;
+
+		memory__bytes(live, (double)n->live_bytes);
+		memory__bytes(error, (double)n->live_error_bytes);
+		memory__bytes(made, (double)n->alloc_bytes);
+		strbuf__addf(&text, "Live: %s%s", about, live);
+		if (n->live_error_bytes)
+			strbuf__addf(&text, " ± %s", error);
+		strbuf__addf(&text, " in %s%" PRIu64 " blocks, of %s%s allocated in", about,
+			     n->live_count, about, made);
+		lines(out, v, STYLE_PLAIN, &text);
+		native_path(out, v, s, n);
+	}
+}
+
 static int by_old(const void *a, const void *b)
 {
 	const struct snapshot_native *x = *(const struct snapshot_native *const *)a;
@@ -453,6 +479,8 @@ void memory__section(const struct snapshot *s, const struct memory_view *view, s
 		live(m, &text);
 		lines(out, view, STYLE_PLAIN, &text);
 		functions(out, view, s);
+		if (!s->fn_cnt)
+			top_natives(out, view, s);
 		if (m->mode == MEMORY_STACKS)
 			suspects(out, view, s);
 	} else {
