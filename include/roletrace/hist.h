@@ -68,6 +68,16 @@ static inline __attribute__((always_inline)) rt_u32 rt_hist_log2(rt_u64 v)
 }
 
 /*
+ * An index below 16. The compiler knows that of j as well and drops the mask; an older verifier
+ * (6.1) does not, and refuses the program.
+ */
+static inline __attribute__((always_inline)) rt_u32 rt_hist_index(rt_u32 j)
+{
+	__asm__("" : "+r"(j));
+	return j & 15;
+}
+
+/*
  * The place of v >= 1: its bucket + 1, so that 1 ns (bucket -1) has place 0. bounds is
  * RT_HIST_BOUNDS. Values of 2^63 and more (292 years) have the place of 2^63 - 1.
  */
@@ -81,9 +91,9 @@ static inline __attribute__((always_inline)) rt_u32 rt_hist_place(rt_u64 v, cons
 	v <<= 62 - e;
 	/* the highest j > 0 whose bound is passed, or 0 */
 	j += rt_above(v, bounds[8] >> 1) << 3;
-	j += rt_above(v, bounds[(j + 4) & 15] >> 1) << 2;
-	j += rt_above(v, bounds[(j + 2) & 15] >> 1) << 1;
-	j += rt_above(v, bounds[(j + 1) & 15] >> 1);
+	j += rt_above(v, bounds[rt_hist_index(j + 4)] >> 1) << 2;
+	j += rt_above(v, bounds[rt_hist_index(j + 2)] >> 1) << 1;
+	j += rt_above(v, bounds[rt_hist_index(j + 1)] >> 1);
 	/* past bound 0 itself, unless v is a power of two: that closes the bucket below */
 	return e * 16 + j + rt_above(v, bounds[0] >> 1);
 }
