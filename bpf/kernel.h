@@ -78,6 +78,8 @@ struct uprobes_state {
 
 struct mm_struct {
 	unsigned long start_stack;
+	unsigned long total_vm; /* pages */
+	unsigned long data_vm;
 	struct uprobes_state uprobes_state;
 };
 

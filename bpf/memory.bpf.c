@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * Allocations: programs at the entries and ends of an allocator's functions, and at page faults.
+ * Allocations: programs at the entries and ends of an allocator's functions.
  *
  * Only the outermost call of a thread counts: realloc may call malloc, and free. The call that has
  * begun is kept with its stack pointer; one that begins closely below it is inside it, one at or
- * above it shows that it is dead (a thread cancelled in the midst, a longjmp). Functions that
- * never call another of their family need no entry program (glibc's malloc and calloc): their end
- * alone tells all, the size of the block being in its chunk.
+ * above it shows that it is dead (a thread cancelled in the midst, a longjmp), and so does another
+ * value where its return address was. Functions that never call another of their family need no
+ * entry program (glibc's malloc and calloc): their end alone tells all, the size of the block being
+ * in its chunk.
  *
  * A block's address belongs to nobody else from the allocator's return to its being called again
  * with it. So the table of blocks is written at the end of an allocation, before the caller sees
@@ -18,14 +19,13 @@
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
 
+#include "block_stack.bpf.h"
 #include "memory.bpf.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
 /* An allocator's own frames are no larger than this, all of them together. */
 #define ALLOCATOR_STACK_BYTES (64ull << 10)
-/* Frames of panicked calls that were not swept yet: this many are looked through. */
-#define STALE_FRAMES 4
 
 #define CHUNK_MMAPPED 2u
 #define CHUNK_FLAGS 7u
@@ -64,24 +64,6 @@ static __always_inline struct rt_mem_sums *owner_sums(rt_u32 owner)
 	return bpf_map_lookup_elem(&owners, &key);
 }
 
-/* The call path that is running: that of the innermost frame that is not known to be dead. */
-static __always_inline rt_u32 owner_at(struct task_struct *t, rt_u64 sp)
-{
-	struct rt_stack *s = bpf_task_storage_get(&stacks, t, 0, 0);
-	rt_u32 depth;
-
-	if (!s)
-		return RT_PATH_ROOT;
-	depth = s->depth;
-	for (int i = 0; i < STALE_FRAMES && depth; i++, depth--) {
-		const struct rt_frame *f = &s->f[(depth - 1) & (RT_STACK_DEPTH - 1)];
-
-		if (f->sp > sp || f->flags & RT_FRAME_FOREIGN)
-			return f->path;
-	}
-	return RT_PATH_ROOT;
-}
-
 /* What glibc's block really takes: malloc_usable_size. */
 static __always_inline rt_u64 chunk_bytes(rt_u64 block)
 {
@@ -115,36 +97,59 @@ static __always_inline bool by_address(rt_u64 cookie)
 	return stacks_mode || !(RT_MEM_COOKIE_FLAGS(cookie) & RT_MEM_CHUNK);
 }
 
-static __always_inline void put_block(rt_u64 cookie, rt_u64 block, const struct rt_mem_block *b)
+static __always_inline bool put_block(rt_u64 cookie, rt_u64 block, const struct rt_mem_block *b)
 {
 	long err = bpf_map_update_elem(&blocks, &block, b, 0);
 	struct rt_mem_events *e;
 
 	if (!err)
-		return;
+		return true;
 	if (err == -12) /* ENOMEM */
 		lose(RT_MEM_LOST_NO_MEMORY);
 	e = events_of(b->family);
 	if (!e)
-		return;
+		return false;
 	add(&e->unowned_cnt, 1);
 	add(&e->unowned_bytes, b->bytes);
+	return false;
 }
 
-/* A block was handed out. */
-static __always_inline void on_alloc(struct task_struct *t, rt_u64 cookie, rt_u64 block,
-				     rt_u64 bytes, rt_u64 sp)
+/* Its threshold, when it is in the sample; else 0. */
+static __always_inline rt_u32 take_sample(rt_u64 bytes)
+{
+	rt_u32 class = rt_sample_class(bytes), threshold;
+
+	if (!stacks_mode)
+		return 0;
+	threshold = sample_thresholds[class & (RT_SAMPLE_CLASSES - 1)];
+	if (threshold == RT_SAMPLE_ALWAYS)
+		return threshold;
+	return threshold && bpf_get_prandom_u32() < threshold ? threshold : 0;
+}
+
+/* A block was handed out. native: its stack can be unwound. */
+static __always_inline void on_alloc(struct pt_regs *regs, struct task_struct *t, rt_u64 cookie,
+				     rt_u64 block, rt_u64 bytes, bool native)
 {
 	struct rt_mem_block b = { .family = RT_MEM_COOKIE_FAMILY(cookie) };
+	rt_u32 sampled;
 
 	b.bytes = RT_MEM_COOKIE_FLAGS(cookie) & RT_MEM_CHUNK ? chunk_bytes(block) : bytes;
 	count_alloc(sums_of(b.family, b.bytes), b.bytes);
 	if (!by_address(cookie))
 		return;
-	b.owner = owner_at(t, sp);
+	b.owner = owner_at(t, regs->sp - 8);
+	sampled = take_sample(b.bytes);
+	if (sample_table)
+		count_alloc(owner_sums(b.owner), b.bytes);
+	if (sample_table && !sampled)
+		return;
 	b.born_ns = bpf_ktime_get_ns();
-	count_alloc(owner_sums(b.owner), b.bytes);
-	put_block(cookie, block, &b);
+	if (native && sampled)
+		b.stack = block_stack(regs, t, b.bytes, sampled);
+	/* a block that has no entry has no owner: none would ever see it freed */
+	if (put_block(cookie, block, &b) && !sample_table)
+		count_alloc(owner_sums(b.owner), b.bytes);
 }
 
 /* Takes a block out of the table. */
@@ -175,9 +180,24 @@ static __always_inline void on_unknown_free(rt_u64 cookie, rt_u64 block)
 		add(&e->unknown_bytes, chunk_bytes(block));
 }
 
-static __always_inline bool is_inside(const struct rt_mem_call *call, rt_u64 sp)
+/*
+ * Calls that are kept have a return probe, so their return address is the kernel's trampoline until
+ * they return. One that was left by a longjmp has been overwritten by what is deeper now.
+ */
+static __always_inline bool is_alive(struct task_struct *t, const struct rt_mem_call *call)
 {
-	return call && call->sp && sp <= call->sp && call->sp - sp < ALLOCATOR_STACK_BYTES;
+	struct xol_area *area = t->mm->uprobes_state.xol_area;
+	rt_u64 slot;
+
+	return !area || bpf_probe_read_user(&slot, sizeof(slot), (void *)call->sp) ||
+	       slot == area->vaddr;
+}
+
+static __always_inline bool is_inside(struct task_struct *t, const struct rt_mem_call *call,
+				      rt_u64 sp)
+{
+	return call && call->sp && sp <= call->sp && call->sp - sp < ALLOCATOR_STACK_BYTES &&
+	       is_alive(t, call);
 }
 
 /* Entries of functions whose end will be seen. */
@@ -201,7 +221,7 @@ int mem_enter(struct pt_regs *ctx)
 		lose(RT_MEM_LOST_NO_STORAGE);
 		return 0;
 	}
-	if (is_inside(call, sp))
+	if (is_inside(t, call, sp))
 		return 0;
 	call->sp = sp;
 	call->op = op;
@@ -228,6 +248,7 @@ int mem_enter(struct pt_regs *ctx)
 		call->old_bytes = old.bytes;
 		call->old_born_ns = old.born_ns;
 		call->old_owner = old.owner;
+		call->old_stack = old.stack;
 		call->had_block = 1;
 	} else if (RT_MEM_COOKIE_FLAGS(cookie) & RT_MEM_CHUNK) {
 		call->old_bytes = chunk_bytes(ctx->di);
@@ -241,7 +262,8 @@ static __always_inline void restore(rt_u64 cookie, const struct rt_mem_call *cal
 	struct rt_mem_block b = { .bytes = call->old_bytes,
 				  .born_ns = call->old_born_ns,
 				  .owner = call->old_owner,
-				  .family = RT_MEM_COOKIE_FAMILY(cookie) };
+				  .family = RT_MEM_COOKIE_FAMILY(cookie),
+				  .stack = call->old_stack };
 
 	if (call->had_block && by_address(cookie))
 		put_block(cookie, call->block, &b);
@@ -253,6 +275,11 @@ static __always_inline void free_old(rt_u64 cookie, const struct rt_mem_call *ca
 
 	if (!call->block)
 		return;
+	if (sample_table) {
+		if (RT_MEM_COOKIE_FLAGS(cookie) & RT_MEM_CHUNK)
+			count_free(sums_of(family, call->old_bytes), call->old_bytes);
+		return;
+	}
 	if (!call->had_block) {
 		struct rt_mem_events *e = events_of(family);
 
@@ -275,22 +302,20 @@ static __always_inline void fail(rt_u64 cookie)
 		add(&e->failed, 1);
 }
 
-static __always_inline void on_realloc_end(struct task_struct *t, rt_u64 cookie,
-					   const struct rt_mem_call *call, rt_u64 block, rt_u64 sp)
+/* Whether there is a new block, of a realloc that has ended. */
+static __always_inline bool on_realloc_end(rt_u64 cookie, const struct rt_mem_call *call,
+					   rt_u64 block)
 {
 	if (!block && (call->bytes || !call->block)) {
 		fail(cookie);
 		restore(cookie, call);
-		return;
+		return false;
 	}
 	free_old(cookie, call);
-	if (block)
-		on_alloc(t, cookie, block, call->bytes, sp);
+	return block;
 }
 
-/* Ends of functions. */
-SEC("uretprobe.multi")
-int mem_return(struct pt_regs *ctx)
+static __always_inline int on_return(struct pt_regs *ctx, bool native)
 {
 	struct task_struct *t = bpf_get_current_task_btf();
 	rt_u64 cookie = bpf_get_attach_cookie(ctx), sp = ctx->sp - 8, block = ctx->ax;
@@ -311,7 +336,7 @@ int mem_return(struct pt_regs *ctx)
 	if (call && call->sp == sp && call->op == op && !alone) {
 		mine = *call;
 		call->sp = 0;
-	} else if (is_inside(call, sp)) {
+	} else if (is_inside(t, call, sp)) {
 		return 0;
 	} else if (!alone) {
 		lose(RT_MEM_LOST_ORPHANS);
@@ -322,21 +347,36 @@ int mem_return(struct pt_regs *ctx)
 		if ((rt_u32)block || bpf_probe_read_user(&block, sizeof(block), (void *)mine.block))
 			block = 0;
 		break;
-	case RT_MEM_REALLOC:
-		on_realloc_end(t, cookie, &mine, block, sp);
-		return 0;
 	case RT_MEM_XALLOC:
-		if (block < mine.bytes)
+		if (block < mine.bytes) {
 			restore(cookie, &mine);
-		else
-			on_realloc_end(t, cookie, &mine, mine.block, sp);
-		return 0;
+			return 0;
+		}
+		block = mine.block;
+		/* fall through */
+	case RT_MEM_REALLOC:
+		if (!on_realloc_end(cookie, &mine, block))
+			return 0;
+		break;
 	}
 	if (block)
-		on_alloc(t, cookie, block, mine.bytes, sp);
+		on_alloc(ctx, t, cookie, block, mine.bytes, native);
 	else
 		fail(cookie);
 	return 0;
+}
+
+/* Ends of functions. */
+SEC("uretprobe.multi")
+int mem_return(struct pt_regs *ctx)
+{
+	return on_return(ctx, false);
+}
+
+SEC("uretprobe.multi")
+int mem_return_native(struct pt_regs *ctx)
+{
+	return on_return(ctx, true);
 }
 
 static __always_inline void on_free(rt_u64 cookie, rt_u64 block)
@@ -345,7 +385,11 @@ static __always_inline void on_free(rt_u64 cookie, rt_u64 block)
 	struct rt_mem_block b;
 	rt_u64 bytes;
 
-	if (by_address(cookie)) {
+	if (sample_table) {
+		take_block(block, &b);
+		if (!(RT_MEM_COOKIE_FLAGS(cookie) & RT_MEM_CHUNK))
+			return;
+	} else if (by_address(cookie)) {
 		if (take_block(block, &b))
 			book_free(&b);
 		else
@@ -376,7 +420,7 @@ int mem_entry(struct pt_regs *ctx)
 		call = bpf_task_storage_get(&calls, t, 0, 0);
 		if (call && call->skip)
 			call->skip = 0;
-		else if (ctx->di && !is_inside(call, ctx->sp))
+		else if (ctx->di && !is_inside(t, call, ctx->sp))
 			on_free(cookie, ctx->di);
 		break;
 	case RT_MEM_SKIP:
@@ -396,23 +440,6 @@ int mem_entry(struct pt_regs *ctx)
 		count_free(sums_of(family, ctx->si), ctx->si);
 		break;
 	}
-	return 0;
-}
-
-/* --memory growth: who touches memory for the first time. */
-SEC("tp_btf/page_fault_user")
-int BPF_PROG(page_fault, unsigned long address, struct pt_regs *regs, unsigned long error_code)
-{
-	struct task_struct *t = bpf_get_current_task_btf();
-	rt_u64 *n;
-	rt_u32 key;
-
-	if (!is_ours(t))
-		return 0;
-	key = shard_of(owner_at(t, regs->sp));
-	n = bpf_map_lookup_elem(&faults, &key);
-	if (n)
-		add(n, 1);
 	return 0;
 }
 

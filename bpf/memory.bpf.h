@@ -11,16 +11,10 @@
 
 #include <bpf/bpf_helpers.h>
 
+#include "owner.bpf.h"
 #include "roletrace/hist.h"
 #include "roletrace/memory.h"
-
-/* The function programs' own: only read here, to know who allocates. */
-struct {
-	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, int);
-	__type(value, struct rt_stack);
-} stacks SEC(".maps");
+#include "roletrace/sample.h"
 
 /* key: thread. value: its call of the allocator that has begun. Bound: one per thread, freed with
  * it. No memory: lost memory_no_storage. */
@@ -59,15 +53,6 @@ struct {
 	__type(value, struct rt_mem_sums);
 } owners SEC(".maps");
 
-/* key: call path * shards + shard. Page faults there. Bound: the paths. */
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, 1);
-	__type(key, rt_u32);
-	__type(value, rt_u64);
-} faults SEC(".maps");
-
 /* key: address. value: the live block. Written by the thread that allocates or frees it, read by
  * collect. Bound: --max-blocks. Full: counted as unowned. */
 struct {
@@ -80,7 +65,9 @@ struct {
 
 /* Knobs, fixed at load. */
 const volatile rt_u32 shard_mask;
-const volatile bool stacks_mode; /* blocks by address, whatever the family */
+const volatile bool stacks_mode;  /* blocks by address, whatever the family */
+const volatile bool sample_table; /* only blocks of the sample have an entry */
+const volatile rt_u32 sample_thresholds[RT_SAMPLE_CLASSES]; /* 0: none is in the sample */
 
 /* Written by the daemon while the programs run. */
 volatile rt_u32 target_tgid;
@@ -88,6 +75,8 @@ volatile rt_u32 gate; /* 1: count */
 
 /* Written by the programs. */
 rt_u64 lost[RT_MEM_LOST_CNT];
+rt_u64 native_cnt, native_ns;		   /* stacks taken, and how long that took in all */
+rt_u64 native_lost_cnt, native_lost_bytes; /* what blocks stand for whose stack was not kept */
 
 static __always_inline void add(rt_u64 *counter, rt_u64 n)
 {

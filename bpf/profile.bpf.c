@@ -71,6 +71,7 @@ int cpu_sample(struct bpf_perf_event_data *ctx)
 		__sync_fetch_and_add(&cpu_lost, 1);
 		return 0;
 	}
+	keep_name(u, t);
 	if ((ctx->regs.cs & 3) == 3) {
 		UNWIND_SET_REGS(u, &ctx->regs);
 		asm volatile(""); /* or both ways end in one load, and the verifier knows no such
@@ -125,6 +126,7 @@ static __always_inline void begin_wait(struct task_struct *t, rt_u64 now)
 	u = unwind_begin(RT_UNWIND_OFF_CPU);
 	if (!u)
 		return;
+	keep_name(u, t);
 	begin_in_kernel(u, (struct pt_regs *)bpf_task_pt_regs(t));
 	unwind_user(u, t);
 	b->place = keep_stack(u, RT_STACK_OFF_CPU);

@@ -19,6 +19,8 @@
 #define DEFAULT_MAX_BLOCKS 1000000
 #define MOST_BLOCKS 100000000
 #define DEFAULT_LEAK_AFTER_S 10
+#define DEFAULT_SAMPLE_BYTES (512u << 10)
+#define MOST_SAMPLE_BYTES (1u << 30)
 
 enum {
 	KEY_CRATE = 256,
@@ -38,6 +40,7 @@ enum {
 	KEY_MEMORY,
 	KEY_ALLOCATOR,
 	KEY_MAX_BLOCKS,
+	KEY_SAMPLE_BYTES,
 	KEY_LEAK_AFTER,
 	KEY_ASSUME_SECCOMP_KILLS,
 	KEY_WITHOUT,
@@ -52,6 +55,7 @@ enum {
 	KEY_OFF_CPU_MIN,
 	KEY_WAKERS,
 	KEY_PROFILE_STACKS,
+	KEY_BY_THREAD,
 	KEY_CNT,
 };
 
@@ -76,6 +80,7 @@ static const char doc[] =
 	"  sudo roletrace --pid 4711 --pid 4712            two at once\n"
 	"  roletrace list --exe target/release/pool_sv2    what would be probed\n"
 	"  sudo roletrace check                    what this machine allows\n"
+	"  sudo roletrace check --pid 4711         ... and which allocators that process has\n"
 	"  roletrace report role.json --sort p95   a saved snapshot again\n"
 	"  roletrace report role.json -o role.csv  ... in another format\n"
 	"  roletrace flame role.json -o role.html  flamegraphs; also .svg .folded .pb.gz\n"
@@ -86,7 +91,7 @@ static const char doc[] =
 
 static const char args_doc[] =
 	"--pid N... | --name COMM | --exe PATH\n-- COMMAND [ARGUMENT...]\nlist "
-	"--pid N | --exe PATH\ncheck\nreport FILE\nflame FILE -o FILE";
+	"--pid N | --exe PATH\ncheck [--pid N]\nreport FILE\nflame FILE -o FILE";
 
 static const struct argp_option table[] = {
 	{ "pid", 'p', "N", 0, "The process to trace; repeatable: several at once, a file each", 0 },
@@ -130,14 +135,14 @@ static const struct argp_option table[] = {
 	  "Write the snapshot to FILE (repeatable; default ./roletrace-COMM-PID.json; `-' is "
 	  "standard output). FORMAT is json, csv, csv-buckets, csv-threads, prom, or of stacks "
 	  "html, svg, folded, pprof or speedscope; without it FILE's suffix "
-	  "tells",
+	  "tells. svg-live:FILE or FILE.live.svg name the kind of stacks, as of --kind",
 	  2 },
 	{ "sort", KEY_SORT, "total|calls|avg|p95|max|self|name", 0,
 	  "Order of the report's rows (default: total)", 2 },
 	{ "limit", KEY_LIMIT, "N", 0, "At most N rows in each of the report's tables", 2 },
 	{ "width", KEY_WIDTH, "N", 0,
 	  "report: for N columns (default: the terminal's, 80 where there is none)", 2 },
-	{ "kind", KEY_KIND, "cpu|calls|off-cpu|wakers|live|alloc", 0,
+	{ "kind", KEY_KIND, "cpu|calls|off-cpu|wakers|live|alloc|live-calls|alloc-calls", 0,
 	  "flame: which stacks (default: the first of these that there are)", 2 },
 	{ "diff", KEY_DIFF, "OLD", 0, "flame: what changed since the snapshot OLD", 2 },
 	{ NULL, 0, NULL, 0, "How to measure", 3 },
@@ -157,6 +162,12 @@ static const struct argp_option table[] = {
 	  "--memory stacks: remember at most N live blocks, 100 bytes of kernel memory each "
 	  "(default 1000000)",
 	  3 },
+	{ "sample-bytes", KEY_SAMPLE_BYTES, "N[k|M|G]", 0,
+	  "--memory stacks: remember a sample of the blocks only, one of about N allocated bytes; "
+	  "what is live becomes an estimate, with its error. 1: each block, with its native stack; "
+	  "0: each, and no native stacks. By default each is remembered, and a sample (512k) has "
+	  "native stacks",
+	  3 },
 	{ "leak-after", KEY_LEAK_AFTER, "SEC", 0,
 	  "--memory stacks: blocks that live longer may be leaked (default 10)", 3 },
 	{ "budget", KEY_BUDGET, "PERCENT|off", 0,
@@ -169,6 +180,8 @@ static const struct argp_option table[] = {
 	{ "off-cpu", KEY_OFF_CPU, NULL, 0, "Follow where its threads wait, and how long", 3 },
 	{ "off-cpu-min", KEY_OFF_CPU_MIN, "USEC", 0,
 	  "But not waits shorter than USEC microseconds (implies --off-cpu)", 3 },
+	{ "by-thread", KEY_BY_THREAD, NULL, 0,
+	  "Stacks of --cpu-profile and --off-cpu by the names of threads", 3 },
 	{ "wakers", KEY_WAKERS, NULL, 0,
 	  "And who ends these waits, with its stack (implies --off-cpu)", 3 },
 	{ "profile-stacks", KEY_PROFILE_STACKS, "N", OPTION_HIDDEN, NULL, 3 },
@@ -241,6 +254,30 @@ static void parse_count(struct argp_state *state, const char *name, const char *
 	v = strtol(arg, &end, 10);
 	if (end == arg || *end || errno || v < min || v > max)
 		argp_error(state, "--%s needs a number from %ld to %ld: '%s'", name, min, max, arg);
+	*out = (unsigned int)v;
+}
+
+/* A number with a suffix: 512k. */
+static void parse_bytes(struct argp_state *state, const char *name, const char *arg,
+			unsigned long long max, unsigned int *out)
+{
+	static const char suffixes[] = "kKmMgG";
+	unsigned long long v;
+	const char *suffix;
+	char *end;
+
+	errno = 0;
+	v = strtoull(arg, &end, 10);
+	suffix = *end ? strchr(suffixes, *end) : NULL;
+	if (suffix) {
+		if (v <= max)
+			v <<= 10 * ((suffix - suffixes) / 2 + 1);
+		end++;
+	}
+	if (end == arg || *end || errno || *arg < '0' || *arg > '9' || v > max)
+		argp_error(state,
+			   "--%s needs a number of bytes up to %lluM, or one like 512k: '%s'", name,
+			   max >> 20, arg);
 	*out = (unsigned int)v;
 }
 
@@ -341,13 +378,14 @@ static unsigned int commands_of(int key)
 	case KEY_EXCLUDE:
 		return TRACE | LIST | REPORT;
 	case 'p':
+	case KEY_MEMORY:
+	case KEY_ALLOCATOR:
+		return TRACE | LIST | CHECK;
 	case KEY_EXE:
 	case KEY_DEBUG_FILE:
 	case KEY_PROFILE:
 	case KEY_NO_FUNCTIONS:
 	case KEY_EXIT:
-	case KEY_MEMORY:
-	case KEY_ALLOCATOR:
 		return TRACE | LIST;
 	case 'o':
 		return TRACE | REPORT | FLAME;
@@ -386,11 +424,16 @@ static void check_whole(struct argp_state *state, const struct options *o)
 			argp_error(state, "flame needs the FILE of a snapshot, and -o FILE");
 		return;
 	}
-	if (o->command == COMMAND_CHECK || o->command == COMMAND_REPORT) {
+	if (o->command == COMMAND_REPORT) {
 		if (ways)
-			argp_error(state, "check and report take no process");
-		if (o->command == COMMAND_REPORT && !o->file)
+			argp_error(state, "report takes no process");
+		if (!o->file)
 			argp_error(state, "report needs the FILE of a snapshot");
+		return;
+	}
+	if (o->command == COMMAND_CHECK) {
+		if (ways > !!o->pid || o->pids.cnt > 1)
+			argp_error(state, "check takes one --pid at most");
 		return;
 	}
 	if (o->command == COMMAND_LIST && (o->name || o->argv || o->pids.cnt > 1))
@@ -402,6 +445,10 @@ static void check_whole(struct argp_state *state, const struct options *o)
 							     : "which process? give --pid N");
 	if (o->no_threads && o->stall_s > 0)
 		argp_error(state, "--no-threads contradicts --stall");
+	if (o->by_thread && !o->cpu_profile_hz && !o->off_cpu)
+		argp_error(state, "--by-thread needs --cpu-profile or --off-cpu");
+	if (o->sample_given && o->memory != OPTION_MEMORY_STACKS)
+		argp_error(state, "--sample-bytes is for --memory stacks");
 	if (o->no_functions && (o->functions.cnt || o->crates.cnt || o->debug_file))
 		argp_error(state,
 			   "--no-functions contradicts --function, --crate and --debug-file");
@@ -468,6 +515,10 @@ static error_t parse_one(int key, char *arg, struct argp_state *state)
 	case KEY_MAX_BLOCKS:
 		parse_count(state, "max-blocks", arg, 1, MOST_BLOCKS, &o->max_blocks);
 		break;
+	case KEY_SAMPLE_BYTES:
+		parse_bytes(state, "sample-bytes", arg, MOST_SAMPLE_BYTES, &o->sample_bytes);
+		o->sample_given = true;
+		break;
 	case KEY_LEAK_AFTER:
 		parse_seconds(state, "leak-after", arg, 0.1, &o->leak_after_s);
 		break;
@@ -485,6 +536,9 @@ static error_t parse_one(int key, char *arg, struct argp_state *state)
 	case KEY_OFF_CPU_MIN:
 		o->off_cpu = true;
 		parse_count(state, "off-cpu-min", arg, 0, 1000000, &o->off_cpu_min_us);
+		break;
+	case KEY_BY_THREAD:
+		o->by_thread = true;
 		break;
 	case KEY_WAKERS:
 		o->off_cpu = o->wakers = true;
@@ -559,6 +613,7 @@ bool options__parse(int argc, char **argv, struct options *out, int *code)
 	out->memory = OPTION_MEMORY_GROWTH;
 	out->max_blocks = DEFAULT_MAX_BLOCKS;
 	out->leak_after_s = DEFAULT_LEAK_AFTER_S;
+	out->sample_bytes = DEFAULT_SAMPLE_BYTES;
 	/* the command to start is not ours to parse */
 	for (int i = 1; i < argc; i++) {
 		if (!strcmp(argv[i], "--") && i + 1 < argc) {

@@ -76,9 +76,11 @@ struct options {
 	enum option_exit exit;
 	enum option_memory memory;
 	enum option_allocator allocator;
-	unsigned int max_blocks; /* of the table of live blocks */
-	double leak_after_s;	 /* blocks older than this are survivors */
-	double budget;		 /* share of one CPU; < 0: off */
+	unsigned int max_blocks;   /* of the table of live blocks */
+	bool sample_given;	   /* only blocks of the sample are remembered */
+	unsigned int sample_bytes; /* a block of so many bytes is in it with 63 %; 0: no sample */
+	double leak_after_s;	   /* blocks older than this are survivors */
+	double budget;		   /* share of one CPU; < 0: off */
 	enum option_sort sort;
 	unsigned int limit;	     /* rows per table; 0: all */
 	unsigned int width;	     /* columns; 0: the terminal's */
@@ -86,6 +88,7 @@ struct options {
 	bool off_cpu, wakers;
 	unsigned int off_cpu_min_us;
 	unsigned int profile_stacks; /* 0: the default */
+	bool by_thread;
 	bool no_functions, no_threads, raw, verbose;
 	double stall_s;		   /* what hangs that long is told; 0: the default */
 	const char *without;	   /* kernel features to take for missing (tests), or NULL */

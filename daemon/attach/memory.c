@@ -9,7 +9,6 @@
 #include "attach/mapped.h"
 
 #include <bpf/bpf.h>
-#include <bpf/btf.h>
 #include <bpf/libbpf.h>
 #include <errno.h>
 #include <stdio.h>
@@ -18,29 +17,35 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "attach/blocksample.h"
 #include "attach/hands.h"
+#include "attach/stacks.h"
+#include "base/clock.h"
 #include "base/fail.h"
 #include "functions.skel.h"
 #include "memory.skel.h"
 
 #define BLOCKS_PER_READ 4096u
+#define LATE_BLOCKS (1u << 18)
 
 struct memory {
 	struct memory_bpf *skel;
 	const struct object *functions;
 	const struct plan *plan;
 	const struct target *target;
-	const char *const *paths;
+	const char *const *paths, *late_path; /* late_path: of the object that is being added */
+	uint64_t late_unix_ns[RT_MEM_MAX_FAMILIES];
 	char *why;
-	bool traced, shed, growth;
+	bool traced, shed;
+	bool sampled, sample_table, native; /* native: stacks are taken */
+	struct blocksample sample;
 	rt_u32 shards, owner_cnt;
-	struct bpf_link *faults_link, *exec_link;
+	struct bpf_link *exec_link;
 	struct hands_pile links;
 	size_t probe_cnt;
 	/* mapped maps */
 	struct rt_mem_sums *sums, *owners;
 	struct rt_mem_events *events;
-	rt_u64 *faults;
 };
 
 /* ---- what can be traced ---- */
@@ -74,18 +79,6 @@ static int find_why(struct memory *m, const struct memory_opts *opts)
 
 /* ---- loading ---- */
 
-static bool has_tracepoint(const char *name)
-{
-	struct btf *btf = btf__load_vmlinux_btf();
-	char type[64];
-	bool has;
-
-	snprintf(type, sizeof(type), "btf_trace_%s", name);
-	has = btf && btf__find_by_name_kind(btf, type, BTF_KIND_TYPEDEF) > 0;
-	btf__free(btf);
-	return has;
-}
-
 static bool has_table(const struct memory *m)
 {
 	if (m->plan->memory == PLAN_MEMORY_STACKS)
@@ -97,10 +90,62 @@ static bool has_table(const struct memory *m)
 	return false;
 }
 
+static bool is_rust(const struct memory *m)
+{
+	for (size_t i = 0; i < m->plan->allocator_cnt; i++)
+		if (m->plan->allocators[i].chosen && !m->plan->allocators[i].rust)
+			return false;
+	return true;
+}
+
+/* Without need a small one, for allocators that may come. */
+static rt_u32 table_size(const struct memory *m, const struct memory_opts *opts)
+{
+	if (!m->traced || (is_rust(m) && !has_table(m)))
+		return 1;
+	if (has_table(m) || opts->max_blocks < LATE_BLOCKS)
+		return opts->max_blocks;
+	return LATE_BLOCKS;
+}
+
+static void choose_sample(struct memory *m, const struct memory_opts *opts)
+{
+	m->sampled = m->traced && m->plan->memory == PLAN_MEMORY_STACKS && opts->sample_bytes;
+	if (!m->sampled)
+		return;
+	m->sample_table = opts->sample_table && opts->sample_bytes > 1;
+	m->native = opts->stacks != NULL;
+	blocksample__init(&m->sample, opts->sample_bytes);
+}
+
+static int set_up_sample(struct memory *m, const struct memory_opts *opts)
+{
+	struct memory_bpf *skel = m->skel;
+	struct bpf_map *map;
+	int err = 0;
+
+	bpf_program__set_autoload(skel->progs.mem_return, m->traced && !m->native);
+	bpf_program__set_autoload(skel->progs.mem_return_native, m->native);
+	skel->rodata->sample_table = m->sample_table;
+	if (m->sampled)
+		memcpy((void *)skel->rodata->sample_thresholds, m->sample.thresholds,
+		       sizeof(m->sample.thresholds));
+	if (m->native)
+		return stacks__share(opts->stacks, skel->obj);
+	bpf_object__for_each_map(map, skel->obj)
+	{
+		const char *name = bpf_map__name(map);
+
+		if (!strncmp(name, "unwind_", 7) || !strncmp(name, "kept_", 5))
+			err = err ?: bpf_map__set_autocreate(map, false);
+	}
+	return err;
+}
+
 static int load(struct memory *m, const struct memory_opts *opts)
 {
 	struct memory_bpf *skel = memory_bpf__open();
-	rt_u32 families = (rt_u32)m->plan->allocator_cnt + 1;
+	rt_u32 families = RT_MEM_MAX_FAMILIES; /* some may come later */
 	int err;
 
 	if (!skel)
@@ -110,29 +155,24 @@ static int load(struct memory *m, const struct memory_opts *opts)
 	skel->rodata->stacks_mode = m->plan->memory == PLAN_MEMORY_STACKS;
 	skel->bss->target_tgid = opts->tgid;
 	bpf_program__set_autoload(skel->progs.mem_enter, m->traced);
-	bpf_program__set_autoload(skel->progs.mem_return, m->traced);
 	bpf_program__set_autoload(skel->progs.mem_entry, m->traced);
-	bpf_program__set_autoload(skel->progs.page_fault, m->growth);
-	if (m->traced || m->growth)
+	if (m->traced)
 		err = bpf_map__reuse_fd(skel->maps.stacks,
 					bpf_map__fd(m->functions->skel->maps.stacks));
 	else
 		err = bpf_map__set_autocreate(skel->maps.stacks, false);
 	err = err ?: bpf_map__set_autocreate(skel->maps.calls, m->traced);
+	err = err ?: set_up_sample(m, opts);
 	err = err
 		      ?: bpf_map__set_max_entries(skel->maps.sums,
 						  families * RT_MEM_CLASSES * m->shards);
 	err = err ?: bpf_map__set_max_entries(skel->maps.events, families * m->shards);
 	err = err ?: bpf_map__set_max_entries(skel->maps.owners, m->owner_cnt * m->shards);
-	err = err ?: bpf_map__set_max_entries(skel->maps.faults, m->owner_cnt * m->shards);
-	err = err
-		      ?: bpf_map__set_max_entries(skel->maps.blocks,
-						  has_table(m) ? opts->max_blocks : 1);
+	err = err ?: bpf_map__set_max_entries(skel->maps.blocks, table_size(m, opts));
 	err = err ?: memory_bpf__load(skel);
 	err = err ?: mapped__new_readonly(skel->maps.sums, &m->sums);
 	err = err ?: mapped__new_readonly(skel->maps.events, &m->events);
-	err = err ?: mapped__new_readonly(skel->maps.owners, &m->owners);
-	return err ?: mapped__new_readonly(skel->maps.faults, &m->faults);
+	return err ?: mapped__new_readonly(skel->maps.owners, &m->owners);
 }
 
 /* ---- links ---- */
@@ -181,10 +221,12 @@ static void gather(const struct memory *m, rt_u32 object, enum part part, struct
 static int attach_part(struct memory *m, rt_u32 object, enum part part, struct batch *b)
 {
 	const struct bpf_program *progs[] = { [PART_ENTER] = m->skel->progs.mem_enter,
-					      [PART_RETURN] = m->skel->progs.mem_return,
+					      [PART_RETURN] =
+						      m->native ? m->skel->progs.mem_return_native
+								: m->skel->progs.mem_return,
 					      [PART_ENTRY] = m->skel->progs.mem_entry };
 	struct hands_request req = { .prog_fd = bpf_program__fd(progs[part]),
-				     .path = m->paths[object],
+				     .path = m->late_path ?: m->paths[object],
 				     .pid = m->target->leader_gone ? 0 : m->target->pid,
 				     .offsets = b->offsets,
 				     .cookies = b->cookies,
@@ -225,9 +267,30 @@ static int attach(struct memory *m)
 {
 	int err = attach_tracepoint(m->skel->progs.mem_exec, &m->exec_link);
 
-	if (!err && m->growth)
-		err = attach_tracepoint(m->skel->progs.page_fault, &m->faults_link);
 	return err ?: m->traced ? attach_allocators(m) : 0;
+}
+
+int memory__adopt(struct memory *m, size_t first, const char *path)
+{
+	rt_u32 object = m->plan->allocators[first].object;
+	struct batch b = { .offsets = calloc(m->plan->mem_site_cnt + 1, sizeof(*b.offsets)),
+			   .cookies = calloc(m->plan->mem_site_cnt + 1, sizeof(*b.cookies)) };
+	int err = b.offsets && b.cookies ? 0 : -ENOMEM;
+
+	m->late_path = path;
+	for (int part = 0; part < PART_CNT && !err && m->traced && !m->shed; part++)
+		err = attach_part(m, object, (enum part)part, &b);
+	m->late_path = NULL;
+	for (size_t i = first; i < m->plan->allocator_cnt; i++)
+		m->late_unix_ns[i] = clock__unix_ns();
+	free(b.offsets);
+	free(b.cookies);
+	return err;
+}
+
+uint64_t memory__since_unix_ns(const struct memory *m, rt_u32 allocator)
+{
+	return m->late_unix_ns[allocator];
 }
 
 int memory__new(const struct object *functions, const struct plan *plan,
@@ -247,7 +310,7 @@ int memory__new(const struct object *functions, const struct plan *plan,
 	m->owner_cnt = functions->path_cnt + RT_PATH_FIRST;
 	err = find_why(m, opts);
 	m->traced = plan->memory && !m->why;
-	m->growth = opts->growth && !opts->no_kernel && has_tracepoint("page_fault_user");
+	choose_sample(m, opts);
 	if (!err && (err = load(m, opts)))
 		fail(reason, err, "cannot load the memory programs: %s", strerror(-err));
 	if (!err && (err = attach(m)))
@@ -284,13 +347,11 @@ void memory__free(struct memory *m, struct hands_pile *to)
 		hands__move(to, &m->links);
 	else
 		hands__close(&m->links);
-	bpf_link__destroy(m->faults_link);
 	bpf_link__destroy(m->exec_link);
 	if (m->skel) {
 		mapped__free(m->skel->maps.sums, m->sums);
 		mapped__free(m->skel->maps.events, m->events);
 		mapped__free(m->skel->maps.owners, m->owners);
-		mapped__free(m->skel->maps.faults, m->faults);
 		memory_bpf__destroy(m->skel);
 	}
 	free(m->why);
@@ -348,14 +409,29 @@ void memory__events(const struct memory *m, rt_u32 allocator, struct rt_mem_even
 	}
 }
 
-void memory__owner(const struct memory *m, rt_u32 path, struct rt_mem_sums *out, rt_u64 *faults)
+void memory__owner(const struct memory *m, rt_u32 path, struct rt_mem_sums *out)
 {
 	memset(out, 0, sizeof(*out));
-	*faults = 0;
-	for (rt_u32 i = 0; i < m->shards; i++) {
+	for (rt_u32 i = 0; i < m->shards; i++)
 		add_sums(out, &m->owners[path * m->shards + i]);
-		*faults += *(const volatile rt_u64 *)&m->faults[path * m->shards + i];
-	}
+}
+
+const struct blocksample *memory__sample(const struct memory *m)
+{
+	return m->sampled ? &m->sample : NULL;
+}
+
+bool memory__is_estimated(const struct memory *m)
+{
+	return m->sample_table;
+}
+
+void memory__native(const struct memory *m, struct memory_native *out)
+{
+	const volatile struct memory_bpf__bss *b = m->skel->bss;
+
+	*out = (struct memory_native){ b->native_cnt, b->native_ns, b->native_lost_cnt,
+				       b->native_lost_bytes };
 }
 
 rt_u64 memory__lost(const struct memory *m, enum rt_mem_lost what)
@@ -366,7 +442,7 @@ rt_u64 memory__lost(const struct memory *m, enum rt_mem_lost what)
 rt_u64 memory__cost_ns(const struct memory *m, rt_u64 *hits)
 {
 	volatile struct rt_prices *p = &m->functions->skel->bss->prices;
-	rt_u64 cost = 0;
+	rt_u64 cost = *(volatile rt_u64 *)&m->skel->bss->native_ns;
 
 	*hits = 0;
 	for (rt_u32 a = 0; a < m->plan->allocator_cnt; a++) {

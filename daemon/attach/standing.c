@@ -78,12 +78,13 @@ static int load(struct standing *s, const struct bpf_map *blocked)
 
 static int make_ready(struct standing *s, const struct bpf_map *blocked, char **reason)
 {
+	const struct stacks_opts own = { .places = OWN_PLACES };
 	int err = 0;
 
 	if (s->failed)
 		return -EOPNOTSUPP;
 	if (!s->stacks) {
-		err = stacks__new(s->target, OWN_PLACES, &s->stacks, reason);
+		err = stacks__new(s->target, &own, &s->stacks, reason);
 		s->own_stacks = !err;
 	}
 	if (!err && !s->skel && (err = load(s, blocked))) {

@@ -1,28 +1,25 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/*
- * Leak or not: the live blocks that are older than --leak-after are put into slices by when they
- * were allocated. A leak leaves some over in every slice. A cache that fills and is emptied, or
- * what is allocated once at the start, leaves slices empty; a queue leaves the old ones empty. No
- * line through the live bytes could tell a slow leak from the churn around it.
- */
 #include "collect/memory.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "attach/memory.h"
+#include "attach/stacks.h"
 #include "base/arena.h"
 #include "base/clock.h"
 #include "base/fs.h"
 #include "base/strbuf.h"
+#include "collect/estimate.h"
+#include "collect/growth.h"
+#include "collect/native.h"
 #include "collect/paths.h"
+#include "collect/survivors.h"
 #include "collect/trend.h"
 
-#define SLICES 8u
-/* As many slices with something left over are a leak; one may be the start's, or by chance. */
-#define LEAK_SLICES 7u
 /* pagemap walks of large processes hold their memory lock. */
 #define PSS_LIMIT_BYTES (1ull << 30)
 
@@ -31,31 +28,43 @@ struct process_memory {
 	uint64_t mapped_bytes, pss_bytes;
 };
 
-/* The live blocks of a call path. */
-struct survivors {
-	uint64_t oldest_ns; /* when it was born; 0: none */
-	uint64_t bytes, count;
-	uint64_t slice_bytes[SLICES];
-};
-
 struct memory_collector {
 	const struct plan *plan;
 	const struct target *target;
-	struct memory *memory; /* NULL: nothing is traced */
+	struct memory *memory;	     /* NULL: no allocator is traced */
+	const struct growth *growth; /* NULL: --memory off */
 	const struct object *obj;
 	struct trend *trend;
 	bool stacks;
-	double leak_after_s;
+	bool estimated; /* of blocks only a sample is known */
+	struct memory_collector_opts opts;
+	uint64_t learn_due_ns;
 	uint64_t start_ns, start_unix_ns, rss_start_bytes;
 	struct process_memory last; /* as long as it could be read */
 	int64_t *live;		    /* scratch: by owner */
+	struct estimate *fn_live;   /* scratch: by function */
+	uint32_t *stack_of_path;    /* scratch: by owner */
 	struct survivors *survivors;
 	uint32_t owner_cnt;
-	uint64_t from_ns, to_ns; /* of the slices */
 };
 
+static int set_up_survivors(struct memory_collector *c)
+{
+	struct survivors_opts so = { .owner_cnt = c->owner_cnt,
+				     .allocator_cnt = (rt_u32)c->plan->allocator_cnt,
+				     .leak_after_s = c->opts.leak_after_s };
+
+	if (!c->stacks)
+		return 0;
+	if (c->opts.stacks)
+		so.stack_cnt = stacks__place_cnt(c->opts.stacks);
+	c->survivors = survivors__new(c->memory, &so);
+	return c->survivors ? 0 : -ENOMEM;
+}
+
 struct memory_collector *memory_collector__new(const struct plan *plan, const struct target *target,
-					       struct tracer *tracer, double leak_after_s)
+					       struct tracer *tracer,
+					       const struct memory_collector_opts *opts)
 {
 	struct memory_collector *c = calloc(1, sizeof(*c));
 
@@ -64,15 +73,19 @@ struct memory_collector *memory_collector__new(const struct plan *plan, const st
 	c->plan = plan;
 	c->target = target;
 	c->memory = tracer__memory(tracer);
+	c->growth = tracer__growth(tracer);
 	c->obj = tracer__object(tracer);
-	c->leak_after_s = leak_after_s;
+	c->opts = *opts;
 	c->owner_cnt = c->obj->path_cnt + RT_PATH_FIRST;
 	c->stacks = c->memory && plan->memory == PLAN_MEMORY_STACKS && !memory__why(c->memory);
+	c->estimated = c->stacks && memory__is_estimated(c->memory);
 	c->trend = trend__new(c->stacks ? c->owner_cnt : 0);
 	c->live = calloc(c->owner_cnt, sizeof(*c->live));
-	c->survivors = calloc(c->stacks ? c->owner_cnt : 1, sizeof(*c->survivors));
-	if (!c->trend || !c->live || !c->survivors) {
+	c->fn_live = calloc(plan->fn_cnt + 1, sizeof(*c->fn_live));
+	c->stack_of_path = calloc(c->owner_cnt, sizeof(*c->stack_of_path));
+	if (!c->trend || !c->live || !c->fn_live || !c->stack_of_path || set_up_survivors(c)) {
 		memory_collector__free(c);
+		errno = ENOMEM;
 		return NULL;
 	}
 	return c;
@@ -83,8 +96,10 @@ void memory_collector__free(struct memory_collector *c)
 	if (!c)
 		return;
 	trend__free(c->trend);
+	survivors__free(c->survivors);
 	free(c->live);
-	free(c->survivors);
+	free(c->fn_live);
+	free(c->stack_of_path);
 	free(c);
 }
 
@@ -138,6 +153,14 @@ static void read_pss(struct memory_collector *c)
 
 /* ---- samples ---- */
 
+static void add_sums(struct snapshot_sums *to, const struct snapshot_sums *s)
+{
+	to->alloc_bytes += s->alloc_bytes;
+	to->alloc_count += s->alloc_count;
+	to->freed_bytes += s->freed_bytes;
+	to->freed_count += s->freed_count;
+}
+
 static void add_class(struct snapshot_sums *to, const struct rt_mem_sums *s)
 {
 	to->alloc_bytes += s->alloc_bytes;
@@ -146,19 +169,53 @@ static void add_class(struct snapshot_sums *to, const struct rt_mem_sums *s)
 	to->freed_count += s->freed_cnt;
 }
 
-static int64_t live_bytes(const struct memory_collector *c)
+/* Its frees are only those of sampled blocks: what is live comes from them. */
+static bool is_estimated(const struct memory_collector *c, rt_u32 allocator)
+{
+	return c->estimated && !c->plan->allocators[allocator].chunk;
+}
+
+/* What was handed out is exact; what of that is live is an estimate, and freed the rest. */
+static void estimate_class(const struct memory_collector *c, rt_u32 allocator, unsigned int class,
+			   struct snapshot_sums *s)
+{
+	const struct estimate *e = survivors__of_class(c->survivors, allocator, class);
+	double count = e->count < (double)s->alloc_count ? e->count : (double)s->alloc_count;
+
+	s->freed_bytes =
+		s->alloc_bytes - (uint64_t)llround(estimate__bytes(e, (double)s->alloc_bytes));
+	s->freed_count = s->alloc_count - (uint64_t)llround(count);
+}
+
+/* All that an allocator did, by size class. */
+static void read_classes(const struct memory_collector *c, rt_u32 allocator,
+			 struct snapshot_sums *out)
 {
 	struct rt_mem_sums classes[RT_MEM_CLASSES];
-	struct snapshot_sums sums = {};
+
+	_Static_assert(RT_MEM_CLASSES == SNAPSHOT_SIZE_CLASSES, "size classes");
+	memory__sums(c->memory, allocator, classes);
+	for (unsigned int k = 0; k < RT_MEM_CLASSES; k++) {
+		out[k] = (struct snapshot_sums){};
+		add_class(&out[k], &classes[k]);
+		if (is_estimated(c, allocator))
+			estimate_class(c, allocator, k, &out[k]);
+	}
+}
+
+static int64_t live_bytes(const struct memory_collector *c)
+{
+	struct snapshot_sums classes[SNAPSHOT_SIZE_CLASSES];
+	int64_t live = 0;
 
 	for (rt_u32 i = 0; c->memory && i < c->plan->allocator_cnt; i++) {
 		if (!c->plan->allocators[i].totals || memory__why(c->memory))
 			continue;
-		memory__sums(c->memory, i, classes);
-		for (size_t k = 0; k < RT_MEM_CLASSES; k++)
-			add_class(&sums, &classes[k]);
+		read_classes(c, i, classes);
+		for (size_t k = 0; k < SNAPSHOT_SIZE_CLASSES; k++)
+			live += sums__live_bytes(&classes[k]);
 	}
-	return sums__live_bytes(&sums);
+	return live;
 }
 
 static bool is_used(const struct memory_collector *c, rt_u32 path)
@@ -169,14 +226,20 @@ static bool is_used(const struct memory_collector *c, rt_u32 path)
 static void sample(struct memory_collector *c, uint64_t now_ns)
 {
 	struct rt_mem_sums sums;
-	rt_u64 faults;
 
 	read_process(c);
+	/* a sample is small; without one the counters tell */
+	if (c->estimated && survivors__look(c->survivors, c->start_ns, now_ns))
+		return;
 	for (rt_u32 path = 0; c->stacks && path < c->owner_cnt; path++) {
 		c->live[path] = 0;
 		if (!is_used(c, path))
 			continue;
-		memory__owner(c->memory, path, &sums, &faults);
+		if (c->estimated) {
+			c->live[path] = llround(survivors__of_path(c->survivors, path)->live.bytes);
+			continue;
+		}
+		memory__owner(c->memory, path, &sums);
 		c->live[path] = (int64_t)(sums.alloc_bytes - sums.freed_bytes);
 	}
 	/* out of memory there is a gap */
@@ -198,62 +261,6 @@ void memory_collector__tick(struct memory_collector *c, uint64_t now_ns)
 		sample(c, now_ns);
 }
 
-/* ---- what survives ---- */
-
-static void look_at_block(void *arg, const struct rt_mem_block *b)
-{
-	struct memory_collector *c = arg;
-	struct survivors *s;
-	uint64_t slice;
-
-	if (b->owner >= c->owner_cnt)
-		return;
-	s = &c->survivors[b->owner];
-	if (!s->oldest_ns || b->born_ns < s->oldest_ns)
-		s->oldest_ns = b->born_ns;
-	if (b->born_ns >= c->to_ns)
-		return;
-	s->bytes += b->bytes;
-	s->count++;
-	slice = b->born_ns > c->from_ns
-			? (b->born_ns - c->from_ns) * SLICES / (c->to_ns - c->from_ns)
-			: 0;
-	s->slice_bytes[slice < SLICES ? slice : SLICES - 1] += b->bytes;
-}
-
-static int find_survivors(struct memory_collector *c, uint64_t now_ns)
-{
-	uint64_t after_ns = (uint64_t)(c->leak_after_s * 1e9);
-
-	memset(c->survivors, 0, c->owner_cnt * sizeof(*c->survivors));
-	c->from_ns = c->start_ns;
-	c->to_ns = now_ns > c->start_ns + after_ns ? now_ns - after_ns : c->start_ns;
-	return memory__blocks(c->memory, look_at_block, c);
-}
-
-/* A look shorter than the time after which a block counts as old cannot tell. */
-static void judge(const struct memory_collector *c, const struct survivors *s,
-		  struct snapshot_alloc_stack *out)
-{
-	double slice_s = (double)(c->to_ns - c->from_ns) / 1e9 / SLICES, values[SLICES];
-	unsigned int filled = 0;
-	struct trend_line line;
-
-	for (unsigned int i = 0; i < SLICES; i++) {
-		values[i] = (double)s->slice_bytes[i];
-		filled += s->slice_bytes[i] != 0;
-	}
-	out->old_bytes = s->bytes;
-	out->old_count = s->count;
-	if ((double)(c->to_ns - c->from_ns) < c->leak_after_s * 1e9 || slice_s <= 0)
-		return;
-	trend__rate(values, SLICES, slice_s, &line);
-	out->old_slope = line.slope;
-	out->old_slope_error = line.error;
-	out->verdict =
-		filled >= LEAK_SLICES && line.slope > line.error ? VERDICT_GROWING : VERDICT_STEADY;
-}
-
 /* ---- into the snapshot ---- */
 
 static int by_live(const void *a, const void *b)
@@ -265,120 +272,181 @@ static int by_live(const void *a, const void *b)
 	return x->alloc_bytes < y->alloc_bytes ? 1 : x->alloc_bytes > y->alloc_bytes ? -1 : 0;
 }
 
-static int by_faults(const void *a, const void *b)
-{
-	const struct snapshot_faults *x = a, *y = b;
-
-	return x->page_faults < y->page_faults ? 1 : x->page_faults > y->page_faults ? -1 : 0;
-}
-
 static uint64_t above_zero(uint64_t a, uint64_t b)
 {
 	return a > b ? a - b : 0;
+}
+
+/* What was handed out is exact in any case. */
+static void fill_live(const struct memory_collector *c, rt_u32 path, const struct rt_mem_sums *sums,
+		      struct snapshot_alloc_stack *out)
+{
+	const struct estimate *live = &survivors__of_path(c->survivors, path)->live;
+	double most = (double)sums->alloc_bytes;
+
+	out->alloc_bytes = sums->alloc_bytes;
+	out->alloc_count = sums->alloc_cnt;
+	out->live_bytes = above_zero(sums->alloc_bytes, sums->freed_bytes);
+	out->live_count = above_zero(sums->alloc_cnt, sums->freed_cnt);
+	if (!c->estimated)
+		return;
+	out->estimated = true;
+	out->live_bytes = (uint64_t)llround(estimate__bytes(live, most));
+	out->live_count = (uint64_t)llround(fmin(live->count, (double)sums->alloc_cnt));
+	out->live_error_bytes =
+		(uint64_t)llround(estimate__error(live, memory__sample(c->memory), most));
 }
 
 static int fill_stack(const struct memory_collector *c, struct snapshot *s, rt_u32 path,
 		      const struct rt_mem_sums *sums, uint64_t now_ns)
 {
 	struct snapshot_alloc_stack *out = &s->alloc_stacks[s->alloc_stack_cnt];
-	const struct survivors *old = &c->survivors[path];
+	const struct survivor *of = survivors__of_path(c->survivors, path);
 	rt_u32 fn = paths__fn(c->obj, path);
+	struct survivor_verdict verdict;
 	struct trend_line line;
 
 	out->frames = paths__frames(c->obj, s, path, &out->depth);
 	if (!out->frames)
 		return -ENOMEM;
+	out->path = path;
 	s->alloc_stack_cnt++;
-	out->alloc_bytes = sums->alloc_bytes;
-	out->alloc_count = sums->alloc_cnt;
-	out->live_bytes = above_zero(sums->alloc_bytes, sums->freed_bytes);
-	out->live_count = above_zero(sums->alloc_cnt, sums->freed_cnt);
-	out->oldest_ns = old->oldest_ns ? above_zero(now_ns, old->oldest_ns) : 0;
+	fill_live(c, path, sums, out);
+	out->oldest_ns = of->oldest_ns ? above_zero(now_ns, of->oldest_ns) : 0;
 	if (trend__line(c->trend, path, &line)) {
 		out->slope = line.slope;
 		out->slope_error = line.error;
 	}
-	judge(c, old, out);
-	if (fn < s->fn_cnt)
+	survivors__judge(c->survivors, of, c->estimated, &verdict);
+	out->old_bytes = (uint64_t)llround(of->old.bytes);
+	out->old_count = (uint64_t)llround(of->old.count);
+	out->old_slope = verdict.rate;
+	out->old_slope_error = verdict.error;
+	out->verdict = verdict.verdict;
+	if (fn < s->fn_cnt) {
 		add_class(&s->fns[fn].alloc, sums);
+		estimate__merge(&c->fn_live[fn], &of->live);
+	}
 	return 0;
 }
 
-static int fill_faults(const struct memory_collector *c, struct snapshot *s, rt_u32 path, rt_u64 n)
+/* All paths to a function together. */
+static void estimate_fns(const struct memory_collector *c, struct snapshot *s)
 {
-	struct snapshot_faults *out = &s->memory->faults[s->memory->faults_cnt];
+	for (size_t i = 0; i < s->fn_cnt && c->estimated; i++) {
+		struct snapshot_sums *a = &s->fns[i].alloc;
+		const struct estimate *live = &c->fn_live[i];
+		double most = (double)a->alloc_bytes;
 
-	out->page_faults = n;
-	out->frames = paths__frames(c->obj, s, path, &out->depth);
-	s->memory->page_faults += n;
-	s->memory->faults_cnt++;
-	return out->frames ? 0 : -ENOMEM;
+		a->freed_bytes = a->alloc_bytes - (uint64_t)llround(estimate__bytes(live, most));
+		a->freed_count = a->alloc_count -
+				 (uint64_t)llround(fmin(live->count, (double)a->alloc_count));
+		s->fns[i].alloc_estimated = true;
+		s->fns[i].alloc_error_bytes =
+			(uint64_t)llround(estimate__error(live, memory__sample(c->memory), most));
+	}
 }
 
-static int fill_owners(struct memory_collector *c, struct snapshot *s)
+/* The places of the call paths, now that the stacks have their order. */
+static void index_paths(const struct memory_collector *c, const struct snapshot *s)
 {
-	uint64_t now_ns = clock__mono_ns();
+	for (rt_u32 path = 0; path < c->owner_cnt; path++)
+		c->stack_of_path[path] = SNAPSHOT_NO_STACK;
+	for (size_t i = 0; i < s->alloc_stack_cnt; i++)
+		c->stack_of_path[s->alloc_stacks[i].path] = (uint32_t)i;
+}
+
+static int fill_native(struct memory_collector *c, struct snapshot *s, uint64_t now_ns)
+{
+	struct native_ask ask = { .memory = c->memory,
+				  .stacks = c->opts.stacks,
+				  .namer = c->opts.namer,
+				  .survivors = c->survivors,
+				  .now_ns = now_ns,
+				  .final = s->window.settled,
+				  .learn_due_ns = &c->learn_due_ns,
+				  .stack_of_path = c->stack_of_path };
+
+	if (!c->stacks || !ask.stacks || !s->profiles || !memory__sample(c->memory))
+		return 0;
+	index_paths(c, s);
+	return native__fill(&ask, s);
+}
+
+static int fill_owners(struct memory_collector *c, struct snapshot *s, uint64_t now_ns)
+{
 	struct rt_mem_sums sums;
 	size_t used = 0;
-	rt_u64 faults;
 	int err = 0;
 
-	if (c->stacks)
-		err = find_survivors(c, now_ns);
+	if (!c->stacks)
+		return 0;
+	memset(c->fn_live, 0, s->fn_cnt * sizeof(*c->fn_live));
 	for (rt_u32 path = 0; path < c->owner_cnt; path++)
 		used += is_used(c, path);
 	s->alloc_stacks = calloc(used + 1, sizeof(*s->alloc_stacks));
-	s->memory->faults = calloc(used + 1, sizeof(*s->memory->faults));
-	if (!s->alloc_stacks || !s->memory->faults)
+	if (!s->alloc_stacks)
 		return -ENOMEM;
-	for (size_t i = 0; i < s->fn_cnt && c->stacks; i++)
+	for (size_t i = 0; i < s->fn_cnt; i++)
 		s->fns[i].has_alloc = true;
 	for (rt_u32 path = 0; path < c->owner_cnt && used && !err; path++) {
 		if (!is_used(c, path))
 			continue;
 		used--; /* those that come up meanwhile wait for the next time */
-		memory__owner(c->memory, path, &sums, &faults);
-		if (c->stacks && sums.alloc_cnt)
+		memory__owner(c->memory, path, &sums);
+		if (sums.alloc_cnt)
 			err = fill_stack(c, s, path, &sums, now_ns);
-		if (faults && !err)
-			err = fill_faults(c, s, path, faults);
 	}
 	qsort(s->alloc_stacks, s->alloc_stack_cnt, sizeof(*s->alloc_stacks), by_live);
-	qsort(s->memory->faults, s->memory->faults_cnt, sizeof(*s->memory->faults), by_faults);
-	return err;
+	if (err)
+		return err;
+	estimate_fns(c, s);
+	return fill_native(c, s, now_ns);
+}
+
+/* Of all size classes together. */
+static uint64_t error_of(const struct memory_collector *c, rt_u32 allocator,
+			 const struct snapshot_sums *sums)
+{
+	struct estimate e = {};
+
+	for (unsigned int k = 0; k < RT_MEM_CLASSES; k++)
+		estimate__merge(&e, survivors__of_class(c->survivors, allocator, k));
+	return (uint64_t)llround(
+		estimate__error(&e, memory__sample(c->memory), (double)sums->alloc_bytes));
 }
 
 static int fill_allocator(const struct memory_collector *c, rt_u32 i,
 			  struct snapshot_allocator *out)
 {
 	const struct plan_allocator *a = &c->plan->allocators[i];
-	struct rt_mem_sums classes[RT_MEM_CLASSES];
 	struct rt_mem_events events;
 
-	_Static_assert(RT_MEM_CLASSES == SNAPSHOT_SIZE_CLASSES, "size classes");
 	*out = (struct snapshot_allocator){ .source = a->source,
 					    .object = c->plan->objects[a->object].name,
 					    .basis = a->chunk ? "usable" : "requested",
 					    .why = a->why,
 					    .traced = a->chosen && !memory__why(c->memory),
-					    .totals = a->totals };
+					    .totals = a->totals,
+					    .since_unix_ns = memory__since_unix_ns(c->memory, i) };
 	if (!out->traced)
 		return 0;
-	memory__sums(c->memory, i, classes);
 	memory__events(c->memory, i, &events);
 	out->classes = calloc(SNAPSHOT_SIZE_CLASSES, sizeof(*out->classes));
 	if (!out->classes)
 		return -ENOMEM;
-	for (size_t k = 0; k < SNAPSHOT_SIZE_CLASSES; k++) {
-		add_class(&out->classes[k], &classes[k]);
-		add_class(&out->sums, &classes[k]);
-	}
+	read_classes(c, i, out->classes);
+	for (size_t k = 0; k < SNAPSHOT_SIZE_CLASSES; k++)
+		add_sums(&out->sums, &out->classes[k]);
+	out->estimated = is_estimated(c, i);
+	if (out->estimated)
+		out->live_error_bytes = error_of(c, i, &out->sums);
 	out->failed = events.failed;
 	out->unknown_frees = events.unknown_frees;
 	out->unowned_bytes = events.unowned_bytes;
 	out->unowned_count = events.unowned_cnt;
 	/* with the table full a block that is not found there may be one of those */
-	if (events.unowned_cnt) {
+	if (events.unowned_cnt && !c->estimated) {
 		uint64_t n = events.unknown_frees, bytes = events.unknown_bytes;
 
 		n = n < events.unowned_cnt ? n : events.unowned_cnt;
@@ -410,10 +478,10 @@ static void add_up(struct snapshot_memory *m)
 			name_totals(m, a);
 		else
 			idle = a;
-		m->sums.alloc_bytes += a->sums.alloc_bytes;
-		m->sums.alloc_count += a->sums.alloc_count;
-		m->sums.freed_bytes += a->sums.freed_bytes;
-		m->sums.freed_count += a->sums.freed_count;
+		add_sums(&m->sums, &a->sums);
+		/* wider than need be when there are several: they do not err the same way */
+		m->estimated |= a->estimated;
+		m->live_error_bytes += a->live_error_bytes;
 		m->failed += a->failed;
 		m->unknown_frees += a->unknown_frees;
 		m->unowned_bytes += a->unowned_bytes;
@@ -464,33 +532,48 @@ static enum memory_mode mode_of(const struct plan *plan)
 
 int memory_collector__fill(struct memory_collector *c, struct snapshot *s)
 {
+	uint64_t now_ns = clock__mono_ns();
 	struct snapshot_memory *m;
-	int err;
+	int err = 0;
 
-	if (!c->memory)
+	if (!c->growth)
 		return 0;
 	m = s->memory = snapshot_memory__new();
 	if (!m)
 		return -ENOMEM;
 	m->mode = mode_of(c->plan);
 	/* the words outlive what they are about */
-	if (memory__why(c->memory)) {
+	if (c->memory && memory__why(c->memory)) {
 		if (!s->arena && !(s->arena = arena__new()))
 			return -ENOMEM;
 		m->why = arena__strdup(s->arena, memory__why(c->memory));
 		if (!m->why)
 			return -ENOMEM;
 	}
-	if (memory__is_shed(c->memory))
+	if (c->plan->late_why && !m->why) {
+		if (!s->arena && !(s->arena = arena__new()))
+			return -ENOMEM;
+		m->why = arena__strdup(s->arena, c->plan->late_why);
+		if (!m->why)
+			return -ENOMEM;
+	}
+	if (c->memory && memory__is_shed(c->memory))
 		m->why = "over budget: the allocator's probes were taken away, the figures are as "
 			 "of then";
 	m->reliable = !m->why;
 	m->since_unix_ns = c->start_unix_ns;
-	m->leak_after_s = c->leak_after_s;
+	m->leak_after_s = c->opts.leak_after_s;
+	m->sampled = c->estimated;
+	if (c->stacks && memory__sample(c->memory))
+		m->sample_bytes = memory__sample(c->memory)->interval;
 	read_process(c);
 	if (s->window.settled)
 		read_pss(c);
 	fill_process(c, m);
-	err = fill_allocators(c, m);
-	return err ?: fill_owners(c, s);
+	if (c->stacks)
+		err = survivors__look(c->survivors, c->start_ns, now_ns);
+	if (c->memory)
+		err = err ?: fill_allocators(c, m);
+	err = err ?: growth_rows__fill(c->growth, c->obj, s);
+	return err ?: fill_owners(c, s, now_ns);
 }

@@ -7,13 +7,11 @@
 
 #include "base/clock.h"
 #include "base/vec.h"
+#include "collect/cpu_rows.h"
 #include "collect/lock_stacks.h"
 #include "collect/namer.h"
 #include "collect/wakes.h"
 #include "roletrace/unwind.h"
-
-/* Looking for names starts processes: at most one part of so many of the time. */
-#define LEARN_SHARE 200
 
 static const char *const end_names[] = RT_UNWIND_END_NAMES;
 
@@ -26,7 +24,8 @@ struct profile_reader {
 	struct profiler *profiler;
 	const struct stacks *stacks;
 	struct namer *namer;
-	uint64_t next_learn_ns;
+	struct cpu_rows *rows; /* of the snapshot that is being made; NULL: no CPU profile */
+	uint64_t learn_due_ns;
 };
 
 /* A stack of one snapshot. */
@@ -37,21 +36,22 @@ struct read_stack {
 	uint32_t first, depth;	       /* in frames */
 	uint32_t first_ref, ref_cnt;   /* in refs: inlined functions are frames there */
 	uint64_t cnt, older, total_ns; /* older: of cnt, had begun before the window */
+	char thread[16];	       /* empty: they are not told apart */
 };
 
 struct reading {
 	VEC(struct read_stack) stacks;
 	VEC(uint64_t) frames;		/* innermost first, as kept */
-	VEC(uint32_t) refs;		/* into the profiles' frames, roots first */
+	struct frame_refs refs;		/* into the profiles' frames, roots first */
+	struct frame_fns fns;		/* by profiles' frame */
 	uint64_t *waiting_ns, *waiting; /* by place: waits that go on */
 	uint64_t now_ns, min_ns;
 	uint64_t waits, lost_waits; /* that go on */
 	struct snapshot_profiles *out;
 };
 
-struct profile_reader *profile_reader__new(const struct plan *plan, const struct target *target,
-					   struct profiler *profiler, const struct stacks *stacks,
-					   const char *debug_file)
+struct profile_reader *profile_reader__new(struct profiler *profiler, const struct stacks *stacks,
+					   struct namer *namer)
 {
 	struct profile_reader *r = calloc(1, sizeof(*r));
 
@@ -59,11 +59,7 @@ struct profile_reader *profile_reader__new(const struct plan *plan, const struct
 		return NULL;
 	r->profiler = profiler;
 	r->stacks = stacks;
-	r->namer = namer__new(plan, target, stacks__code(stacks), debug_file);
-	if (!r->namer) {
-		free(r);
-		return NULL;
-	}
+	r->namer = namer;
 	return r;
 }
 
@@ -71,13 +67,8 @@ void profile_reader__free(struct profile_reader *r)
 {
 	if (!r)
 		return;
-	namer__free(r->namer);
+	cpu_rows__free(r->rows);
 	free(r);
-}
-
-struct namer *profile_reader__names(const struct profile_reader *r)
-{
-	return r->namer;
 }
 
 /* ---- reading ---- */
@@ -121,7 +112,7 @@ static int read_stacks(const struct profile_reader *r, struct reading *rd)
 	for (uint32_t i = 0; i < places; i++) {
 		struct read_stack *out;
 
-		if (!stacks__get(r->stacks, i, &s) ||
+		if (!stacks__get(r->stacks, i, &s) || s.kind == RT_STACK_ALLOC ||
 		    !(s.cnt + rd->waiting[i] || s.kind == RT_STACK_WAKER))
 			continue;
 		out = vec__push(&rd->stacks);
@@ -135,6 +126,7 @@ static int read_stacks(const struct profile_reader *r, struct reading *rd)
 					    .cnt = s.cnt + rd->waiting[i],
 					    .total_ns = s.total + rd->waiting_ns[i] };
 		out->older = s.kind == RT_STACK_OFF_CPU_OLDER ? out->cnt : 0;
+		memcpy(out->thread, s.thread, sizeof(out->thread));
 		for (uint32_t f = 0; f < s.depth; f++) {
 			uint64_t *slot = vec__push(&rd->frames);
 
@@ -148,45 +140,6 @@ static int read_stacks(const struct profile_reader *r, struct reading *rd)
 
 /* ---- naming ---- */
 
-static int learn(struct profile_reader *r, const struct reading *rd, bool final)
-{
-	uint64_t begin = clock__mono_ns(), *copy;
-	int err;
-
-	if (!rd->frames.cnt || (!final && begin < r->next_learn_ns))
-		return 0;
-	copy = malloc(rd->frames.cnt * sizeof(*copy));
-	if (!copy)
-		return -ENOMEM;
-	memcpy(copy, rd->frames.data, rd->frames.cnt * sizeof(*copy));
-	err = namer__learn(r->namer, copy, rd->frames.cnt);
-	free(copy);
-	r->next_learn_ns = clock__mono_ns() + (clock__mono_ns() - begin) * LEARN_SHARE;
-	return err;
-}
-
-static int push_ref(struct reading *rd, const struct snapshot_frame *frame)
-{
-	uint32_t *slot = vec__push(&rd->refs);
-
-	if (!slot)
-		return -ENOMEM;
-	*slot = profiles__frame(rd->out, frame);
-	return *slot == UINT32_MAX ? -ENOMEM : 0;
-}
-
-/* A frame, and the functions that are inlined in it. */
-static int name_frame(const struct profile_reader *r, struct reading *rd, uint64_t frame)
-{
-	static const struct snapshot_frame unnamed = { .name = "[not named yet]" };
-	const struct named *n = namer__get(r->namer, frame);
-	int err = push_ref(rd, n ? &n->f : &unnamed);
-
-	for (uint32_t i = 0; n && i < n->inlined_cnt && !err; i++)
-		err = push_ref(rd, &n->inlined[i]);
-	return err;
-}
-
 static int name_stacks(const struct profile_reader *r, struct reading *rd)
 {
 	int err = 0;
@@ -196,7 +149,8 @@ static int name_stacks(const struct profile_reader *r, struct reading *rd)
 
 		s->first_ref = (uint32_t)rd->refs.cnt;
 		for (uint32_t f = s->depth; f-- && !err;)
-			err = name_frame(r, rd, rd->frames.data[s->first + f]);
+			err = namer__add(r->namer, rd->frames.data[s->first + f], rd->out,
+					 &rd->refs, &rd->fns);
 		s->ref_cnt = (uint32_t)rd->refs.cnt - s->first_ref;
 	}
 	return err;
@@ -204,38 +158,46 @@ static int name_stacks(const struct profile_reader *r, struct reading *rd)
 
 /* ---- functions ---- */
 
-/* A recursive function is inclusive of itself once. */
-static bool seen_further_in(const struct profile_reader *r, const uint64_t *frames, uint32_t at,
-			    uint32_t row)
+static bool in_kernel(const struct reading *rd, uint32_t ref)
 {
-	for (uint32_t i = 0; i < at; i++) {
-		const struct named *n = namer__get(r->namer, frames[i]);
+	return rd->out->frames.data[ref].kind == FRAME_KERNEL;
+}
 
-		if (n && n->row == row)
+static bool has_unnamed(const struct profile_reader *r, const struct reading *rd,
+			const struct read_stack *st)
+{
+	for (uint32_t i = 0; i < st->depth; i++)
+		if (!namer__get(r->namer, rd->frames.data[st->first + i]))
 			return true;
-	}
 	return false;
 }
 
-/* The innermost frame has the sample to itself, the kernel's work for it included. */
-static void count_functions(const struct profile_reader *r, const struct reading *rd,
-			    struct snapshot *s)
+static int count_functions(struct profile_reader *r, const struct reading *rd, struct snapshot *s)
 {
+	struct snapshot_profile *cpu = rd->out->of[PROFILE_CPU];
+
+	cpu_rows__free(r->rows);
+	r->rows = NULL;
+	if (!cpu)
+		return 0;
+	r->rows = cpu_rows__new(rd->fns.data, rd->fns.cnt);
+	if (!r->rows)
+		return -ENOMEM;
 	for (size_t i = 0; i < rd->stacks.cnt; i++) {
 		const struct read_stack *st = &rd->stacks.data[i];
-		const uint64_t *frames = rd->frames.data + st->first;
-		uint32_t leaf = st->depth && RT_FRAME_OBJECT(frames[0]) == RT_OBJECT_KERNEL;
+		const uint32_t *refs = rd->refs.data + st->first_ref;
+		uint32_t depth = st->ref_cnt;
 
-		for (uint32_t f = 0; f < st->depth && st->kind == RT_STACK_CPU; f++) {
-			const struct named *n = namer__get(r->namer, frames[f]);
-
-			if (!n || n->row >= s->fn_cnt || seen_further_in(r, frames, f, n->row))
-				continue;
-			s->fns[n->row].cpu_samples += st->cnt;
-			if (f == leaf)
-				s->fns[n->row].cpu_self_samples += st->cnt;
-		}
+		if (st->kind != RT_STACK_CPU)
+			continue;
+		if (has_unnamed(r, rd, st))
+			cpu->unnamed += st->cnt;
+		while (depth && in_kernel(rd, refs[depth - 1]))
+			depth--;
+		cpu_rows__add(r->rows, refs, depth, st->cnt);
 	}
+	cpu_rows__book(r->rows, s);
+	return 0;
 }
 
 /* ---- wakers, locks ---- */
@@ -280,6 +242,8 @@ static int compare(const void *a, const void *b, void *arg)
 		return kind_of(x) < kind_of(y) ? -1 : 1;
 	if (x->end != y->end)
 		return x->end < y->end ? -1 : 1;
+	if (strcmp(x->thread, y->thread) != 0)
+		return strcmp(x->thread, y->thread);
 	if (x->ref_cnt != y->ref_cnt)
 		return x->ref_cnt < y->ref_cnt ? -1 : 1;
 	for (uint32_t i = 0; i < x->ref_cnt; i++) {
@@ -291,7 +255,8 @@ static int compare(const void *a, const void *b, void *arg)
 	return 0;
 }
 
-static int emit(struct reading *rd, const struct read_stack *s, const struct read_stack *sum)
+static int emit(const struct profile_reader *r, struct reading *rd, const struct read_stack *s,
+		const struct read_stack *sum)
 {
 	enum profile_kind kind = kind_of(s);
 	struct snapshot_stack figures = {
@@ -299,6 +264,7 @@ static int emit(struct reading *rd, const struct read_stack *s, const struct rea
 		.count = kind == PROFILE_CPU ? 0 : sum->cnt,
 		.older = sum->older,
 		.truncated = end_name(s->end),
+		.thread = s->thread[0] ? s->thread : NULL,
 	};
 
 	return rd->out->of[kind] && s->kind != RT_STACK_WAKER
@@ -307,7 +273,7 @@ static int emit(struct reading *rd, const struct read_stack *s, const struct rea
 		       : 0;
 }
 
-static int add_up(struct reading *rd)
+static int add_up(const struct profile_reader *r, struct reading *rd)
 {
 	struct read_stack *s = rd->stacks.data;
 	size_t end;
@@ -323,7 +289,7 @@ static int add_up(struct reading *rd)
 			sum.older += s[end].older;
 			sum.total_ns += s[end].total_ns;
 		}
-		err = emit(rd, &s[i], &sum);
+		err = emit(r, rd, &s[i], &sum);
 	}
 	return err;
 }
@@ -362,24 +328,33 @@ static int fill_head(const struct profile_reader *r, struct reading *rd)
 int profile_reader__fill(struct profile_reader *r, struct snapshot *s, uint64_t now_ns, bool final)
 {
 	struct reading rd = { .now_ns = now_ns,
-			      .min_ns = profiler__opts(r->profiler)->off_cpu_min_ns };
-	int err = (s->profiles = rd.out = profiles__new()) ? 0 : -ENOMEM;
+			      .min_ns = profiler__opts(r->profiler)->off_cpu_min_ns,
+			      .out = s->profiles };
+	int err = read_waits(r, &rd);
 
-	err = err ?: read_waits(r, &rd);
 	err = err ?: read_stacks(r, &rd);
 	/* behind the stacks: while it runs, there are never more in them than were counted */
 	err = err ?: fill_head(r, &rd);
-	err = err ?: learn(r, &rd, final);
+	err = err ?: namer__look(r->namer, rd.frames.data, rd.frames.cnt, final, &r->learn_due_ns);
 	err = err ?: name_stacks(r, &rd);
 	if (profiler__opts(r->profiler)->off_cpu)
 		err = err ?: fill_by_place(r, &rd, s);
-	err = err ?: add_up(&rd);
-	if (!err)
-		count_functions(r, &rd, s);
+	err = err ?: count_functions(r, &rd, s);
+	err = err ?: add_up(r, &rd);
 	free(rd.waiting);
 	free(rd.waiting_ns);
 	vec__free(&rd.stacks);
 	vec__free(&rd.frames);
 	vec__free(&rd.refs);
+	vec__free(&rd.fns);
+	return err;
+}
+
+int profile_reader__add_rows(struct profile_reader *r, struct snapshot *s)
+{
+	int err = r->rows ? cpu_rows__append(r->rows, s) : 0;
+
+	cpu_rows__free(r->rows);
+	r->rows = NULL;
 	return err;
 }

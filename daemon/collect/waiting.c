@@ -124,9 +124,9 @@ static uint32_t put_frames(const struct waiting *w, const struct standing_thread
 	for (uint32_t i = t->depth; i--;) {
 		const struct named *n = namer__get(w->names, t->frames[i]);
 
-		out[cnt++] = n ? n->f : unnamed;
+		out[cnt++] = n ? n->fn.f : unnamed;
 		for (uint32_t k = 0; n && k < n->inlined_cnt; k++)
-			out[cnt++] = n->inlined[k];
+			out[cnt++] = n->inlined[k].f;
 	}
 	return cnt;
 }

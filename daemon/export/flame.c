@@ -23,11 +23,30 @@ const struct flame_info flame_infos[] = {
 	[FLAME_LIVE] = { "live", "live memory", "bytes", "blocks", true, false, "--memory stacks" },
 	[FLAME_ALLOC] = { "alloc", "allocated memory", "bytes", NULL, true, true,
 			  "--memory stacks" },
+	[FLAME_LIVE_CALLS] = { "live-calls", "live memory by traced calls", "bytes", "blocks", true,
+			       false, "--memory stacks, with native stacks" },
+	[FLAME_ALLOC_CALLS] = { "alloc-calls", "allocated memory by traced calls", "bytes", NULL,
+				true, true, "--memory stacks, with native stacks" },
 };
 
 static const enum profile_kind profile_of[FLAME_CNT] = { [FLAME_CPU] = PROFILE_CPU,
 							 [FLAME_OFF_CPU] = PROFILE_OFF_CPU,
 							 [FLAME_WAKERS] = PROFILE_OFF_CPU };
+
+bool flame__find_kind(const char *word, size_t len, enum flame_kind *out)
+{
+	for (int i = 0; i < FLAME_CNT; i++)
+		if (strlen(flame_infos[i].word) == len && !memcmp(flame_infos[i].word, word, len)) {
+			*out = (enum flame_kind)i;
+			return true;
+		}
+	return false;
+}
+
+static bool has_native(const struct snapshot *s)
+{
+	return s->memory && s->memory->native_cnt && s->profiles;
+}
 
 unsigned int flame__kinds(const struct snapshot *s)
 {
@@ -42,8 +61,10 @@ unsigned int flame__kinds(const struct snapshot *s)
 		kinds |= 1u << FLAME_WAKERS;
 	if (s->path_cnt)
 		kinds |= 1u << FLAME_CALLS;
-	if (s->alloc_stack_cnt)
+	if (s->alloc_stack_cnt || has_native(s))
 		kinds |= 1u << FLAME_LIVE | 1u << FLAME_ALLOC;
+	if (s->alloc_stack_cnt && has_native(s))
+		kinds |= 1u << FLAME_LIVE_CALLS | 1u << FLAME_ALLOC_CALLS;
 	return kinds;
 }
 
@@ -135,9 +156,13 @@ static bool add_truncated(struct flames *f, struct flame_graph *g, const char *w
 	return add_mark(f, g, name);
 }
 
-/* Where the trail was lost stands in the place of the root, so that it is not taken for one. */
-static bool add_root(struct flames *f, struct flame_graph *g, const char *truncated, uint32_t depth)
+/* Where the trail was lost stands in the place of the root, so that it is not taken for one. The
+ * thread, where threads are told apart, is the root of all. */
+static bool add_root(struct flames *f, struct flame_graph *g, const char *thread,
+		     const char *truncated, uint32_t depth)
 {
+	if (thread && !add_mark(f, g, *thread ? thread : "[no name]"))
+		return false;
 	return truncated ? add_truncated(f, g, truncated) : depth || add_mark(f, g, "[no frames]");
 }
 
@@ -147,6 +172,15 @@ static bool add_frame(struct flames *f, struct flame_graph *g, const struct snap
 	return add_ref(g, profiles__frame(f->pool, &p->frames.data[ref]));
 }
 
+static bool add_frames(struct flames *f, struct flame_graph *g, const struct snapshot_profiles *p,
+		       const uint32_t *refs, uint32_t depth)
+{
+	for (uint32_t at = 0; at < depth; at++)
+		if (!add_frame(f, g, p, refs[at]))
+			return false;
+	return true;
+}
+
 static bool add_profile(struct flames *f, struct flame_graph *g, const struct snapshot_profiles *p,
 			const struct snapshot_profile *profile)
 {
@@ -154,12 +188,9 @@ static bool add_profile(struct flames *f, struct flame_graph *g, const struct sn
 		const struct snapshot_stack *stack = &profile->stacks.data[i];
 		size_t first = g->refs.cnt;
 
-		if (!add_root(f, g, stack->truncated, stack->depth))
-			return false;
-		for (uint32_t at = 0; at < stack->depth; at++)
-			if (!add_frame(f, g, p, profile->refs.data[stack->first + at]))
-				return false;
-		if (!close_stack(g, first, stack->value, stack->count))
+		if (!add_root(f, g, stack->thread, stack->truncated, stack->depth) ||
+		    !add_frames(f, g, p, profile->refs.data + stack->first, stack->depth) ||
+		    !close_stack(g, first, stack->value, stack->count))
 			return false;
 	}
 	return true;
@@ -185,10 +216,9 @@ static bool add_wake(struct flames *f, struct flame_graph *g, const struct snaps
 		     const struct snapshot_profile *profile, const struct snapshot_wake *w)
 {
 	size_t first = g->refs.cnt;
-	bool ok = add_root(f, g, w->truncated, w->depth);
+	bool ok = add_root(f, g, NULL, w->truncated, w->depth) &&
+		  add_frames(f, g, p, profile->refs.data + w->first, w->depth);
 
-	for (uint32_t at = 0; at < w->depth && ok; at++)
-		ok = add_frame(f, g, p, profile->refs.data[w->first + at]);
 	ok = ok && add_mark(f, g, "[woken by]");
 	for (uint32_t at = w->waker_depth; at-- && ok;)
 		ok = add_frame(f, g, p, profile->refs.data[w->waker_first + at]);
@@ -205,6 +235,28 @@ static bool add_wakes(struct flames *f, struct flame_graph *g, const struct snap
 	for (size_t i = 0; i < profile->wakes.cnt && ok; i++)
 		ok = add_wake(f, g, p, profile, &profile->wakes.data[i]);
 	return ok;
+}
+
+/* What has no stack is part of the whole. */
+static bool add_native(struct flames *f, struct flame_graph *g, const struct snapshot *s, bool live)
+{
+	const struct snapshot_memory *m = s->memory;
+	uint64_t lost = live ? m->native_lost_live_bytes : m->native_lost.alloc_bytes;
+	size_t first;
+
+	for (size_t i = 0; i < m->native_cnt; i++) {
+		const struct snapshot_native *n = &m->native[i];
+
+		first = g->refs.cnt;
+		if (!add_root(f, g, NULL, n->truncated, n->depth) ||
+		    !add_frames(f, g, s->profiles, m->native_refs.data + n->first, n->depth) ||
+		    !close_stack(g, first, live ? n->live_bytes : n->alloc_bytes,
+				 live ? n->live_count : 0))
+			return false;
+	}
+	first = g->refs.cnt;
+	return !lost || (add_mark(f, g, "[stack not kept]") &&
+			 close_stack(g, first, lost, live ? m->native_lost_live_count : 0));
 }
 
 static bool add_names(struct flames *f, struct flame_graph *g, const struct fn_index *x,
@@ -254,8 +306,13 @@ static bool add_kind(struct flames *f, enum flame_kind kind, const struct snapsh
 		return add_wakes(f, g, s->profiles);
 	case FLAME_CALLS:
 		return add_paths(f, g, s, x);
-	default:
+	case FLAME_LIVE:
+	case FLAME_ALLOC:
+		if (f->native)
+			return add_native(f, g, s, kind == FLAME_LIVE);
 		return add_allocs(f, g, s, x, kind == FLAME_LIVE);
+	default:
+		return add_allocs(f, g, s, x, kind == FLAME_LIVE_CALLS);
 	}
 }
 
@@ -307,6 +364,7 @@ struct flames *flames__new(const struct flame_ask *ask)
 	if (!f)
 		return NULL;
 	f->ask = *ask;
+	f->native = has_native(ask->s) && (!ask->old || has_native(ask->old));
 	f->kinds = flame__kinds(ask->s) & (ask->old ? flame__kinds(ask->old) : ~0u);
 	if (ask->kind == FLAME_ANY)
 		f->ask.kind = f->kinds ? (enum flame_kind)__builtin_ctz(f->kinds) : FLAME_CPU;
@@ -381,6 +439,23 @@ static void note_profile(const struct snapshot_profile *p, enum flame_kind kind,
 			     (unsigned long long)p->wakes_lost);
 }
 
+static void note_memory(const struct flames *f, enum flame_kind kind, struct strbuf *out)
+{
+	const struct snapshot_memory *m = f->ask.s->memory;
+	bool native = f->native && (kind == FLAME_LIVE || kind == FLAME_ALLOC);
+
+	if (!m)
+		return;
+	if (native && m->sample_bytes > 1)
+		strbuf__addf(out,
+			     "Estimated from a sample of the blocks, one of about %llu bytes.\n",
+			     (unsigned long long)m->sample_bytes);
+	else if (!native && m->sampled && (kind == FLAME_LIVE || kind == FLAME_LIVE_CALLS))
+		strbuf__adds(out, "Estimated from a sample of the blocks.\n");
+	if (native && (m->native_lost.alloc_bytes || m->native_lost_live_bytes))
+		strbuf__adds(out, "Some stacks were not kept: [stack not kept].\n");
+}
+
 static void note_old(const struct flames *f, enum flame_kind kind, struct strbuf *out)
 {
 	double scale = flames__old_scale(f, kind);
@@ -406,6 +481,8 @@ void flames__notes(const struct flames *f, enum flame_kind kind, struct strbuf *
 	if (kind == FLAME_CALLS)
 		strbuf__adds(out, "Every call of the traced functions; what is not traced is part "
 				  "of its caller.\n");
+	if (kind >= FLAME_LIVE)
+		note_memory(f, kind, out);
 	if (f->ask.old)
 		note_old(f, kind, out);
 	for (size_t i = 0; i < s->reason_cnt; i++) {

@@ -3,7 +3,7 @@
  * Flamegraphs: what the formats for weighted stacks (html, svg, folded, pprof, speedscope) share.
  * A snapshot's profiles, call tree and allocation stacks become graphs of one shape over one table
  * of frames. Draws nothing and writes nothing itself. Private to export/, but for struct flame_ask
- * and flame__kinds.
+ * and the kinds.
  */
 #ifndef EXPORT_FLAME_H
 #define EXPORT_FLAME_H
@@ -18,9 +18,19 @@ struct snapshot;
 struct snapshot_profiles;
 struct strbuf;
 
-/* In the order in which one is chosen when none is asked for. */
-enum flame_kind { FLAME_CPU, FLAME_CALLS, FLAME_OFF_CPU, FLAME_WAKERS, FLAME_LIVE, FLAME_ALLOC };
-#define FLAME_CNT (FLAME_ALLOC + 1)
+/* In the order in which one is chosen when none is asked for. Memory is by native stacks where
+ * there are any, then *_CALLS are the same by traced calls; else by traced calls. */
+enum flame_kind {
+	FLAME_CPU,
+	FLAME_CALLS,
+	FLAME_OFF_CPU,
+	FLAME_WAKERS,
+	FLAME_LIVE,
+	FLAME_ALLOC,
+	FLAME_LIVE_CALLS,
+	FLAME_ALLOC_CALLS,
+};
+#define FLAME_CNT (FLAME_ALLOC_CALLS + 1)
 #define FLAME_ANY FLAME_CNT
 
 struct flame_info {
@@ -39,6 +49,8 @@ struct flame_ask {
 	enum flame_kind kind;		/* FLAME_ANY */
 };
 
+/* The kind of that word; false: there is none. */
+bool flame__find_kind(const char *word, size_t len, enum flame_kind *out);
 /* The kinds that a snapshot has, a bit each (1 << kind). */
 unsigned int flame__kinds(const struct snapshot *s);
 
@@ -64,6 +76,7 @@ struct flame_graph {
 struct flames {
 	struct flame_ask ask;		/* kind: chosen, when it was left open */
 	unsigned int kinds;		/* those of both snapshots */
+	bool native;			/* memory by native stacks, in both */
 	struct snapshot_profiles *pool; /* its frames are the table, its arena the texts */
 	struct flame_frame *frames;	/* beside pool->frames */
 	struct flame_graph now[FLAME_CNT], old[FLAME_CNT];

@@ -29,6 +29,15 @@ static size_t closure_len(const char *s)
 	return s[len] == '}' ? len + 1 : 0;
 }
 
+/* The way to a function through a trait object: "{{vtable.shim}}", a path's last part or not. */
+static size_t shim_len(const char *s)
+{
+	static const char shim[] = "::{{vtable.shim}}";
+	size_t colons = strncmp(s, "::", 2) ? 2 : 0;
+
+	return strncmp(s, shim + colons, sizeof(shim) - 1 - colons) ? 0 : sizeof(shim) - 1 - colons;
+}
+
 /* "::h0123456789abcdef" */
 static bool is_hash(const char *s)
 {
@@ -49,8 +58,11 @@ void flame_name__label(const char *name, struct strbuf *out)
 			strbuf__adds(out, "{}");
 		else if (closures)
 			strbuf__addf(out, "{%u}", closures);
+		else if ((len = shim_len(name)))
+			strbuf__adds(out, "{shim}");
 		else
 			strbuf__addc(out, *name++);
+		name += len;
 	}
 }
 
@@ -89,6 +101,14 @@ static const char *find_outside(const char *s, const char *end, const char *word
 
 static void fold(const char *s, const char *end, bool last_only, int nesting, struct strbuf *out);
 
+/* "<a::b::X<T>>::f": a type's own function, by a path that needs no brackets. */
+static bool is_own_path(const char *open, const char *close, const char *end)
+{
+	return end - close > 3 && close[1] == ':' && close[2] == ':' &&
+	       rust_name__is_word(close[3]) && rust_name__is_word(open[1]) &&
+	       !find_outside(open + 1, close, " ");
+}
+
 /* What stands between the brackets. */
 static void fold_inside(const char *s, const char *end, bool is_path, int nesting,
 			struct strbuf *out)
@@ -122,7 +142,10 @@ static void fold(const char *s, const char *end, bool last_only, int nesting, st
 		const char *close = *s == '<' && nesting < MAX_NESTING ? closing(s, end) : NULL;
 		bool after_name = out->len > path && rust_name__is_word(out->s[out->len - 1]);
 
-		if (close) {
+		if (close && !after_name && is_own_path(s, close, end)) {
+			fold(s + 1, close, true, nesting + 1, out);
+			s = close + 1;
+		} else if (close) {
 			strbuf__addc(out, '<');
 			fold_inside(s + 1, close, !after_name, nesting + 1, out);
 			strbuf__addc(out, '>');

@@ -60,7 +60,11 @@ void json__names(struct jsonw *w, const char *const *frames, uint32_t depth);
 /* json_memory.c */
 void json__memory(struct jsonw *w, const struct snapshot *s);
 void json__fn_alloc(struct jsonw *w, const struct snapshot_fn *fn);
+/* "estimated" and its error, when it is. */
+void json__estimated(struct jsonw *w, bool estimated, uint64_t live_error_bytes);
 /* "stacks" of an open "memory". */
 void json__alloc_stacks(struct jsonw *w, const struct snapshot *s);
+/* "native" and "native_lost" likewise. */
+void json__native(struct jsonw *w, const struct snapshot *s);
 
 #endif

@@ -27,6 +27,15 @@ static void sums(struct jsonw *w, const struct snapshot_sums *s)
 	put_uint(w, "freed_count", s->freed_count);
 }
 
+void json__estimated(struct jsonw *w, bool estimated, uint64_t live_error_bytes)
+{
+	if (!estimated)
+		return;
+	jsonw__key(w, "estimated");
+	jsonw__bool(w, true);
+	put_uint(w, "live_error_bytes", live_error_bytes);
+}
+
 void json__fn_alloc(struct jsonw *w, const struct snapshot_fn *fn)
 {
 	if (!fn->has_alloc)
@@ -39,6 +48,7 @@ void json__fn_alloc(struct jsonw *w, const struct snapshot_fn *fn)
 	put_uint(w, "freed_count", fn->alloc.freed_count);
 	put_int(w, "live_bytes", sums__live_bytes(&fn->alloc));
 	put_int(w, "live_count", sums__live_count(&fn->alloc));
+	json__estimated(w, fn->alloc_estimated, fn->alloc_error_bytes);
 	jsonw__close(w, '}');
 }
 
@@ -63,7 +73,7 @@ static void classes(struct jsonw *w, const struct snapshot_allocator *a)
 	jsonw__close(w, ']');
 }
 
-static void allocator(struct jsonw *w, const struct snapshot_allocator *a)
+static void allocator(struct jsonw *w, const struct snapshot_allocator *a, bool sampled)
 {
 	jsonw__line(w);
 	jsonw__open(w, '{');
@@ -75,10 +85,12 @@ static void allocator(struct jsonw *w, const struct snapshot_allocator *a)
 	jsonw__key(w, "in_totals");
 	jsonw__bool(w, a->totals);
 	put_string_or_null(w, "reason", a->why);
+	put_uint_if(w, "since_unix_ns", a->since_unix_ns, a->since_unix_ns);
 	if (a->classes) {
 		sums(w, &a->sums);
+		json__estimated(w, a->estimated, a->live_error_bytes);
 		put_uint(w, "failed", a->failed);
-		put_uint(w, "unknown_frees", a->unknown_frees);
+		put_uint_if(w, "unknown_frees", !sampled, a->unknown_frees);
 		put_uint(w, "unowned_bytes", a->unowned_bytes);
 		put_uint(w, "unowned_count", a->unowned_count);
 		classes(w, a);
@@ -89,7 +101,8 @@ static void allocator(struct jsonw *w, const struct snapshot_allocator *a)
 static void totals(struct jsonw *w, const struct snapshot_memory *m)
 {
 	sums(w, &m->sums);
-	put_uint(w, "unknown_frees", m->unknown_frees);
+	json__estimated(w, m->estimated, m->live_error_bytes);
+	put_uint_if(w, "unknown_frees", !m->sampled, m->unknown_frees);
 	put_uint(w, "failed", m->failed);
 	put_uint(w, "unowned_bytes", m->unowned_bytes);
 	put_uint(w, "unowned_count", m->unowned_count);
@@ -128,14 +141,40 @@ static void history(struct jsonw *w, const struct snapshot_memory *m)
 	jsonw__close(w, '}');
 }
 
-static void faults(struct jsonw *w, const struct snapshot_memory *m)
+static void maps_or_null(struct jsonw *w, bool has, const char *const keys[3], uint64_t grown,
+			 uint64_t shrunk, int64_t data)
 {
+	if (!has) {
+		for (int i = 0; i < 3; i++)
+			put_null(w, keys[i]);
+		return;
+	}
+	put_uint(w, keys[0], grown);
+	put_uint(w, keys[1], shrunk);
+	put_int(w, keys[2], data);
+}
+
+static void growth(struct jsonw *w, const struct snapshot_memory *m)
+{
+	static const char *const of_all[] = { "map_grown_bytes", "map_shrunk_bytes",
+					      "data_growth_bytes" };
+	static const char *const of_row[] = { "mapped_bytes", "unmapped_bytes", "data_bytes" };
+
 	put_uint(w, "page_faults", m->page_faults);
+	maps_or_null(w, m->has_maps, of_all, m->map_grown_bytes, m->map_shrunk_bytes,
+		     m->data_growth_bytes);
+	put_string_or_null(w, "growth_reason", m->maps_why);
 	jsonw__key(w, "growth");
 	jsonw__open(w, '[');
-	for (size_t i = 0; i < m->faults_cnt; i++) {
-		json__names(w, m->faults[i].frames, m->faults[i].depth);
-		put_uint(w, "page_faults", m->faults[i].page_faults);
+	for (size_t i = 0; i < m->growth_cnt; i++) {
+		const struct snapshot_growth *g = &m->growth[i];
+
+		json__names(w, g->frames, g->depth);
+		if (g->thread)
+			put_string(w, "thread", g->thread);
+		put_uint(w, "page_faults", g->page_faults);
+		maps_or_null(w, m->has_maps, of_row, g->mapped_bytes, g->unmapped_bytes,
+			     g->data_bytes);
 		jsonw__close(w, '}');
 	}
 	jsonw__close(w, ']');
@@ -154,14 +193,18 @@ static void whole(struct jsonw *w, const struct snapshot_memory *m)
 		totals(w, m);
 	process(w, m);
 	history(w, m);
-	faults(w, m);
+	growth(w, m);
 	jsonw__key(w, "allocators");
 	jsonw__open(w, '[');
 	for (size_t i = 0; i < m->allocator_cnt; i++)
-		allocator(w, &m->allocators[i]);
+		allocator(w, &m->allocators[i], m->sampled);
 	jsonw__close(w, ']');
-	if (m->mode == MEMORY_STACKS && m->source)
+	if (m->mode == MEMORY_STACKS && m->source) {
 		put_real(w, "leak_after_s", m->leak_after_s);
+		put_uint_if(w, "sample_bytes", m->sample_bytes, m->sample_bytes);
+		jsonw__key(w, "sampled");
+		jsonw__bool(w, m->sampled);
+	}
 }
 
 void json__memory(struct jsonw *w, const struct snapshot *s)
@@ -175,5 +218,7 @@ void json__memory(struct jsonw *w, const struct snapshot *s)
 		whole(w, m);
 	if (s->alloc_stack_cnt || (m && m->mode == MEMORY_STACKS && m->source))
 		json__alloc_stacks(w, s);
+	if (m && m->native)
+		json__native(w, s);
 	jsonw__close(w, '}');
 }

@@ -48,13 +48,12 @@ static void counts(struct jsonw *w, const char *key, const struct snapshot_count
 	jsonw__close(w, '}');
 }
 
-static void refs(struct jsonw *w, const char *key, const struct snapshot_profile *p, uint32_t first,
-		 uint32_t depth)
+static void refs(struct jsonw *w, const char *key, const uint32_t *frames, uint32_t depth)
 {
 	jsonw__key(w, key);
 	jsonw__open(w, '[');
 	for (uint32_t i = 0; i < depth; i++)
-		jsonw__uint(w, p->refs.data[first + i]);
+		jsonw__uint(w, frames[i]);
 	jsonw__close(w, ']');
 }
 
@@ -63,7 +62,7 @@ static void stack(struct jsonw *w, const struct snapshot_profile *p, enum profil
 {
 	jsonw__line(w);
 	jsonw__open(w, '{');
-	refs(w, "frames", p, s->first, s->depth);
+	refs(w, "frames", p->refs.data + s->first, s->depth);
 	put_uint(w, "value", s->value);
 	if (kind == PROFILE_OFF_CPU)
 		put_uint(w, "count", s->count);
@@ -80,11 +79,11 @@ static void wake(struct jsonw *w, const struct snapshot_profile *p, const struct
 {
 	jsonw__line(w);
 	jsonw__open(w, '{');
-	refs(w, "frames", p, k->first, k->depth);
+	refs(w, "frames", p->refs.data + k->first, k->depth);
 	put_string(w, "by", thread_waker_names[k->by]);
 	if (k->name)
 		put_string(w, "name", k->name);
-	refs(w, "waker", p, k->waker_first, k->waker_depth);
+	refs(w, "waker", p->refs.data + k->waker_first, k->waker_depth);
 	put_uint(w, "value", k->value);
 	put_uint(w, "count", k->count);
 	if (k->truncated)
@@ -117,6 +116,11 @@ static void profile(struct jsonw *w, const struct snapshot_profile *p, enum prof
 		put_uint(w, "older", p->older);
 	counts(w, "truncated", &p->truncated);
 	counts(w, "lost", &p->lost);
+	if (kind == PROFILE_CPU) {
+		put_uint(w, "unlisted_functions", p->unlisted_fns);
+		put_uint(w, "unlisted_self_samples", p->unlisted_self);
+		put_uint(w, "unnamed_samples", p->unnamed);
+	}
 	jsonw__key(w, "stacks");
 	jsonw__open(w, '[');
 	for (size_t i = 0; i < p->stacks.cnt; i++)
@@ -177,6 +181,14 @@ void json__paths(struct jsonw *w, const struct snapshot *s)
 	jsonw__close(w, ']');
 }
 
+static void verdict(struct jsonw *w, enum memory_verdict v)
+{
+	if (memory_verdict_names[v])
+		put_string(w, "verdict", memory_verdict_names[v]);
+	else
+		put_null(w, "verdict");
+}
+
 void json__alloc_stacks(struct jsonw *w, const struct snapshot *s)
 {
 	jsonw__key(w, "stacks");
@@ -187,6 +199,7 @@ void json__alloc_stacks(struct jsonw *w, const struct snapshot *s)
 		json__names(w, a->frames, a->depth);
 		put_uint(w, "live_bytes", a->live_bytes);
 		put_uint(w, "live_count", a->live_count);
+		json__estimated(w, a->estimated, a->live_error_bytes);
 		put_uint(w, "alloc_bytes", a->alloc_bytes);
 		put_uint(w, "alloc_count", a->alloc_count);
 		put_uint(w, "oldest_ns", a->oldest_ns);
@@ -196,11 +209,52 @@ void json__alloc_stacks(struct jsonw *w, const struct snapshot *s)
 		put_uint(w, "old_count", a->old_count);
 		put_real(w, "old_bytes_per_s", a->old_slope);
 		put_real(w, "old_bytes_per_s_error", a->old_slope_error);
-		if (memory_verdict_names[a->verdict])
-			put_string(w, "verdict", memory_verdict_names[a->verdict]);
-		else
-			put_null(w, "verdict");
+		verdict(w, a->verdict);
 		jsonw__close(w, '}');
 	}
 	jsonw__close(w, ']');
+}
+
+/* ---- native stacks of blocks ---- */
+
+static void native(struct jsonw *w, const struct snapshot_memory *m,
+		   const struct snapshot_native *n)
+{
+	jsonw__line(w);
+	jsonw__open(w, '{');
+	refs(w, "frames", m->native_refs.data + n->first, n->depth);
+	if (n->truncated)
+		put_string(w, "truncated", n->truncated);
+	put_uint_if(w, "stack", n->stack != SNAPSHOT_NO_STACK, n->stack);
+	put_uint(w, "live_bytes", n->live_bytes);
+	put_uint(w, "live_error_bytes", n->live_error_bytes);
+	put_uint(w, "live_count", n->live_count);
+	put_uint(w, "alloc_bytes", n->alloc_bytes);
+	put_uint(w, "alloc_error_bytes", n->alloc_error_bytes);
+	put_uint(w, "alloc_count", n->alloc_count);
+	put_uint(w, "samples", n->samples);
+	put_uint(w, "oldest_ns", n->oldest_ns);
+	put_uint(w, "old_bytes", n->old_bytes);
+	put_uint(w, "old_count", n->old_count);
+	put_real(w, "old_bytes_per_s", n->old_slope);
+	put_real(w, "old_bytes_per_s_error", n->old_slope_error);
+	verdict(w, n->verdict);
+	jsonw__close(w, '}');
+}
+
+void json__native(struct jsonw *w, const struct snapshot *s)
+{
+	const struct snapshot_memory *m = s->memory;
+
+	jsonw__key(w, "native");
+	jsonw__open(w, '[');
+	for (size_t i = 0; i < m->native_cnt; i++)
+		native(w, m, &m->native[i]);
+	jsonw__close(w, ']');
+	section(w, "native_lost", '{');
+	put_uint(w, "live_bytes", m->native_lost_live_bytes);
+	put_uint(w, "live_count", m->native_lost_live_count);
+	put_uint(w, "alloc_bytes", m->native_lost.alloc_bytes);
+	put_uint(w, "alloc_count", m->native_lost.alloc_count);
+	jsonw__close(w, '}');
 }

@@ -27,6 +27,8 @@ static const struct {
 	[FLAME_WAKERS] = { { "waits", "count" }, { "delay", "nanoseconds" } },
 	[FLAME_LIVE] = { { "inuse_objects", "count" }, { "inuse_space", "bytes" } },
 	[FLAME_ALLOC] = { { "alloc_space", "bytes" }, { NULL, NULL } },
+	[FLAME_LIVE_CALLS] = { { "inuse_objects", "count" }, { "inuse_space", "bytes" } },
+	[FLAME_ALLOC_CALLS] = { { "alloc_space", "bytes" }, { NULL, NULL } },
 };
 
 /* Everything lies in the arena; the first failed allocation is remembered. */

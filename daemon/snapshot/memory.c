@@ -3,6 +3,9 @@
 
 #include <stdlib.h>
 
+#include "base/vec.h"
+#include "snapshot/profile.h"
+
 const char *const memory_mode_names[] = {
 	[MEMORY_GROWTH] = "growth", [MEMORY_LIVE] = "live", [MEMORY_STACKS] = "stacks"
 };
@@ -22,6 +25,8 @@ void snapshot_memory__free(struct snapshot_memory *m)
 	for (size_t i = 0; m->allocators && i < m->allocator_cnt; i++)
 		free(m->allocators[i].classes);
 	free(m->allocators);
-	free(m->faults);
+	free(m->growth);
+	free(m->native);
+	vec__free(&m->native_refs);
 	free(m);
 }

@@ -24,19 +24,24 @@ static inline int64_t sums__live_count(const struct snapshot_sums *s)
 	return (int64_t)(s->alloc_count - s->freed_count);
 }
 
+struct snapshot_native;
+
 /* Class 0 are blocks of 0 bytes, class n those of 2^(n-1) to 2^n - 1. */
 #define SNAPSHOT_SIZE_CLASSES 48
 
 struct snapshot_allocator {
-	const char *source;  /* "rust", "glibc", ... */
-	const char *object;  /* the file it is in */
-	const char *basis;   /* what a byte is: "requested", "usable" */
-	const char *why;     /* not traced: why; else NULL */
-	bool traced, totals; /* totals: its figures are part of those of the whole */
+	const char *source;	/* "rust", "glibc", ... */
+	const char *object;	/* the file it is in */
+	const char *basis;	/* what a byte is: "requested", "usable" */
+	const char *why;	/* not traced: why; else NULL */
+	uint64_t since_unix_ns; /* counted from then on; 0: as long as all */
+	bool traced, totals;	/* totals: its figures are part of those of the whole */
 	struct snapshot_sums sums;
 	uint64_t failed;	/* calls that returned no block; not seen with rust */
 	uint64_t unknown_frees; /* of blocks that were not seen to be allocated */
 	uint64_t unowned_bytes, unowned_count; /* allocated when the table was full */
+	bool estimated;			       /* what was freed and is live, from a sample */
+	uint64_t live_error_bytes;	       /* then: half the width of the 95 % interval */
 	struct snapshot_sums *classes; /* [SNAPSHOT_SIZE_CLASSES], owned; NULL: not traced */
 };
 
@@ -52,11 +57,14 @@ enum memory_verdict {
 #define VERDICT_CNT (VERDICT_GROWING + 1)
 extern const char *const memory_verdict_names[VERDICT_CNT]; /* NULL for VERDICT_NONE */
 
-/* Who touches memory first. */
-struct snapshot_faults {
+/* Who made the process larger. */
+struct snapshot_growth {
 	const char *const *frames; /* names; the array lies in the snapshot's arena */
 	uint32_t depth;
+	const char *thread; /* outside traced functions: in threads of this name; else NULL */
 	uint64_t page_faults;
+	uint64_t mapped_bytes, unmapped_bytes; /* of address space */
+	int64_t data_bytes;		       /* net change of private writable mappings */
 };
 
 #define SNAPSHOT_HISTORY 64u
@@ -72,14 +80,32 @@ struct snapshot_memory {
 	struct snapshot_sums sums; /* of the allocators with totals; zero without */
 	uint64_t failed, unknown_frees, unowned_bytes, unowned_count;
 	double leak_after_s;
+	/* a block of so many bytes is in the sample with 63 %; 1: each; 0: there is no sample */
+	uint64_t sample_bytes;
+	bool sampled;	/* only those blocks are remembered; unknown_frees is not known */
+	bool estimated; /* of the totals too what was freed and is live is an estimate */
+	uint64_t live_error_bytes;	/* then */
+	struct snapshot_native *native; /* owned, most live first; needs the profiles' frames */
+	size_t native_cnt;
+	struct {
+		uint32_t *data;
+		size_t cnt, cap;
+	} native_refs;
+	/* of blocks whose native stack was not kept */
+	struct snapshot_sums native_lost; /* freed: not used */
+	uint64_t native_lost_live_bytes, native_lost_live_count;
 	/* of the process; 0: not known */
 	uint64_t rss_bytes, rss_start_bytes, anon_bytes, file_bytes, shmem_bytes, swap_bytes;
 	uint64_t data_bytes, mapped_bytes, pss_bytes;
-	uint64_t page_faults;		       /* while it was traced */
+	/* while it was traced, all of growth added up */
+	uint64_t page_faults, map_grown_bytes, map_shrunk_bytes;
+	int64_t data_growth_bytes;
+	bool has_maps;			       /* changes of mappings were seen */
+	const char *maps_why;		       /* they were not: why; else NULL */
 	struct snapshot_allocator *allocators; /* owned */
 	size_t allocator_cnt;
-	struct snapshot_faults *faults; /* owned, most first */
-	size_t faults_cnt;
+	struct snapshot_growth *growth; /* owned, most first */
+	size_t growth_cnt;
 	/* now and then, at equal distances */
 	uint64_t history_interval_ns;
 	uint32_t history_cnt;

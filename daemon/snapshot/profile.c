@@ -2,6 +2,7 @@
 #include "snapshot/profile.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -141,6 +142,25 @@ uint32_t profiles__frame(struct snapshot_profiles *p, const struct snapshot_fram
 	*added = copy;
 	*slot = (uint32_t)p->frames.cnt;
 	return *slot - 1;
+}
+
+/* ---- estimates ---- */
+
+/*
+ * Samples come one per period of running, wherever that falls: their number is taken for Poisson's.
+ * The interval is that of the score test, n + z²/2 ± z sqrt(n + z²/4): honest for few samples, and
+ * not empty for none.
+ */
+struct profile_time profile__time(const struct snapshot_profile *cpu, uint64_t samples)
+{
+	double period_ns = cpu->hz ? 1e9 / (double)cpu->hz : 0, n = (double)samples;
+	double middle = n + 1.96 * 1.96 / 2, half = 1.96 * sqrt(n + 1.96 * 1.96 / 4);
+
+	return (struct profile_time){
+		.ns = (uint64_t)(n * period_ns),
+		.low_ns = (uint64_t)(samples ? (middle - half) * period_ns : 0),
+		.high_ns = (uint64_t)((middle + half) * period_ns),
+	};
 }
 
 /* ---- stacks ---- */

@@ -89,6 +89,9 @@ struct snapshot_profile {
 	VEC(struct snapshot_stack) stacks;
 	struct snapshot_counts truncated; /* samples or waits by reason */
 	struct snapshot_counts lost;
+	/* CPU: of the functions that were seen, those without a row of their own, and the samples
+	 * in which they are innermost; samples with frames that have no name yet */
+	uint64_t unlisted_fns, unlisted_self, unnamed;
 	bool has_wakes;			 /* off CPU: who ended the waits was asked for */
 	VEC(struct snapshot_wake) wakes; /* most time first */
 	uint64_t wakes_lost;		 /* waits that found no place there; they are in stacks */
@@ -114,7 +117,12 @@ struct snapshot_path {
 struct snapshot_alloc_stack {
 	const char *const *frames; /* the array lies in the snapshot's arena */
 	uint32_t depth;
+	uint32_t path; /* of the trace: the call path's id */
 	uint64_t live_bytes, live_count, alloc_bytes, alloc_count;
+	/* only a sample of the blocks was remembered: what is live and old is an estimate;
+	 * error: half the width of the 95 % interval */
+	bool estimated;
+	uint64_t live_error_bytes;
 	uint64_t oldest_ns; /* age of the oldest live block; 0: not known */
 	/* of the live ones: those that have lived longer than memory.leak_after_s */
 	uint64_t old_bytes, old_count;
@@ -123,6 +131,22 @@ struct snapshot_alloc_stack {
 	double slope, slope_error, old_slope, old_slope_error;
 	enum memory_verdict verdict;
 };
+
+/* The native stack of blocks of the sample: memory.native of the document. All is estimated, unless
+ * memory->sample_bytes is 1. Errors: half the width of the 95 % interval. */
+struct snapshot_native {
+	uint32_t first, depth; /* memory->native_refs.data[first ...]: frames of the profiles */
+	const char *truncated; /* as of snapshot_stack; lies in the profiles' arena */
+	uint32_t stack;	       /* index into alloc_stacks: the traced calls; SNAPSHOT_NO_STACK */
+	uint64_t live_bytes, live_count, live_error_bytes;
+	uint64_t alloc_bytes, alloc_count, alloc_error_bytes;
+	uint64_t samples;   /* live blocks that this is from */
+	uint64_t oldest_ns; /* age of the oldest of them; 0: none */
+	uint64_t old_bytes, old_count;
+	double old_slope, old_slope_error;
+	enum memory_verdict verdict;
+};
+#define SNAPSHOT_NO_STACK UINT32_MAX
 
 /* Empty; NULL: no memory. free takes NULL. */
 struct snapshot_profiles *profiles__new(void);
@@ -141,6 +165,11 @@ uint32_t profiles__frame(struct snapshot_profiles *p, const struct snapshot_fram
 int profiles__stack(struct snapshot_profiles *p, enum profile_kind kind, const uint32_t *frames,
 		    uint32_t depth, const struct snapshot_stack *figures);
 
+/* How long what was hit by so many samples ran: right in 95 of 100 cases within low and high. */
+struct profile_time {
+	uint64_t ns, low_ns, high_ns;
+};
+struct profile_time profile__time(const struct snapshot_profile *cpu, uint64_t samples);
 /* The same for who ended waits: first and depth of figures do not count. 0 or -ENOMEM. */
 int profiles__wake(struct snapshot_profiles *p, const uint32_t *frames, uint32_t depth,
 		   const uint32_t *waker, uint32_t waker_depth,

@@ -2,6 +2,7 @@
 /* "memory" of a document, and "alloc" of a function. Both may be missing. */
 #include <stdlib.h>
 
+#include "base/vec.h"
 #include "snapshot/reader.h"
 #include "snapshot/snapshot.h"
 
@@ -11,6 +12,12 @@ static void read_sums(struct reader *r, json_t *o, struct snapshot_sums *out)
 	out->alloc_count = get_uint(r, o, "alloc_count");
 	out->freed_bytes = get_uint(r, o, "freed_bytes");
 	out->freed_count = get_uint(r, o, "freed_count");
+}
+
+static uint64_t read_estimated(struct reader *r, json_t *o, bool *estimated)
+{
+	*estimated = !is_null(o, "estimated") && get_bool(r, o, "estimated");
+	return *estimated ? get_uint(r, o, "live_error_bytes") : 0;
 }
 
 void read_fn_alloc(struct reader *r, json_t *o, struct snapshot_fn *fn)
@@ -25,6 +32,7 @@ void read_fn_alloc(struct reader *r, json_t *o, struct snapshot_fn *fn)
 	fn->alloc.alloc_count = get_uint(r, alloc, "count");
 	fn->alloc.freed_bytes = get_uint(r, alloc, "freed_bytes");
 	fn->alloc.freed_count = get_uint(r, alloc, "freed_count");
+	fn->alloc_error_bytes = read_estimated(r, alloc, &fn->alloc_estimated);
 }
 
 /* ---- allocators ---- */
@@ -52,11 +60,13 @@ static void read_allocator(struct reader *r, json_t *o, struct snapshot_allocato
 	a->traced = get_bool(r, o, "traced");
 	a->totals = get_bool(r, o, "in_totals");
 	a->why = get_string_or_null(r, o, "reason");
+	a->since_unix_ns = get_uint_or_0(r, o, "since_unix_ns");
 	if (is_null(o, "classes"))
 		return;
 	read_sums(r, o, &a->sums);
 	a->failed = get_uint(r, o, "failed");
-	a->unknown_frees = get_uint(r, o, "unknown_frees");
+	a->unknown_frees = get_uint_or_0(r, o, "unknown_frees");
+	a->live_error_bytes = read_estimated(r, o, &a->estimated);
 	a->unowned_bytes = get_uint(r, o, "unowned_bytes");
 	a->unowned_count = get_uint(r, o, "unowned_count");
 	a->classes = zeroed(r, SNAPSHOT_SIZE_CLASSES, sizeof(*a->classes));
@@ -96,20 +106,37 @@ static void read_history(struct reader *r, json_t *memory, struct snapshot_memor
 	}
 }
 
-static void read_faults(struct reader *r, json_t *memory, struct snapshot_memory *m)
+static int64_t int_or_0(struct reader *r, json_t *o, const char *key)
+{
+	return is_null(o, key) ? 0 : get_int(r, o, key, INT64_MIN, INT64_MAX);
+}
+
+static void read_growth_row(struct reader *r, json_t *o, struct snapshot_growth *g)
+{
+	g->frames = read_names(r, o, &g->depth);
+	g->thread = is_null(o, "thread") ? NULL : get_string(r, o, "thread");
+	g->page_faults = get_uint(r, o, "page_faults");
+	g->mapped_bytes = get_uint_or_0(r, o, "mapped_bytes");
+	g->unmapped_bytes = get_uint_or_0(r, o, "unmapped_bytes");
+	g->data_bytes = int_or_0(r, o, "data_bytes");
+}
+
+/* Older files have faults alone. */
+static void read_growth(struct reader *r, json_t *memory, struct snapshot_memory *m)
 {
 	json_t *list = get_array(r, memory, "growth");
 
 	m->page_faults = get_uint(r, memory, "page_faults");
+	m->has_maps = !is_null(memory, "map_grown_bytes");
+	m->map_grown_bytes = get_uint_or_0(r, memory, "map_grown_bytes");
+	m->map_shrunk_bytes = get_uint_or_0(r, memory, "map_shrunk_bytes");
+	m->data_growth_bytes = int_or_0(r, memory, "data_growth_bytes");
+	m->maps_why =
+		is_null(memory, "growth_reason") ? NULL : get_string(r, memory, "growth_reason");
 	r->part = "memory.growth";
-	m->faults = zeroed(r, json_array_size(list), sizeof(*m->faults));
-	for (size_t i = 0; i < json_array_size(list) && !r->err; i++) {
-		struct snapshot_faults *f = &m->faults[m->faults_cnt++];
-		json_t *o = get_row(r, list, i);
-
-		f->frames = read_names(r, o, &f->depth);
-		f->page_faults = get_uint(r, o, "page_faults");
-	}
+	m->growth = zeroed(r, json_array_size(list), sizeof(*m->growth));
+	for (size_t i = 0; i < json_array_size(list) && !r->err; i++)
+		read_growth_row(r, get_row(r, list, i), &m->growth[m->growth_cnt++]);
 	r->part = "memory";
 	r->row = NO_ROW;
 }
@@ -130,11 +157,11 @@ static void read_process(struct reader *r, json_t *memory, struct snapshot_memor
 
 /* ---- stacks ---- */
 
-static void read_verdict(struct reader *r, json_t *o, struct snapshot_alloc_stack *a)
+static enum memory_verdict read_verdict(struct reader *r, json_t *o)
 {
-	if (!is_null(o, "verdict"))
-		a->verdict = (enum memory_verdict)get_name(r, o, "verdict", memory_verdict_names,
-							   VERDICT_CNT);
+	if (is_null(o, "verdict"))
+		return VERDICT_NONE;
+	return (enum memory_verdict)get_name(r, o, "verdict", memory_verdict_names, VERDICT_CNT);
 }
 
 static double real_or_0(struct reader *r, json_t *o, const char *key)
@@ -162,7 +189,8 @@ static void read_stack(struct reader *r, json_t *o, struct snapshot_alloc_stack 
 	a->old_count = get_uint_or_0(r, o, "old_count");
 	a->old_slope = real_or_0(r, o, "old_bytes_per_s");
 	a->old_slope_error = real_or_0(r, o, "old_bytes_per_s_error");
-	read_verdict(r, o, a);
+	a->verdict = read_verdict(r, o);
+	a->live_error_bytes = read_estimated(r, o, &a->estimated);
 }
 
 static void read_stacks(struct reader *r, json_t *memory)
@@ -188,16 +216,88 @@ static void read_whole(struct reader *r, json_t *memory, struct snapshot_memory 
 	m->since_unix_ns = get_uint(r, memory, "since_unix_ns");
 	if (m->source) {
 		read_sums(r, memory, &m->sums);
-		m->unknown_frees = get_uint(r, memory, "unknown_frees");
+		m->unknown_frees = get_uint_or_0(r, memory, "unknown_frees");
+		m->live_error_bytes = read_estimated(r, memory, &m->estimated);
 		m->failed = get_uint(r, memory, "failed");
 		m->unowned_bytes = get_uint(r, memory, "unowned_bytes");
 		m->unowned_count = get_uint(r, memory, "unowned_count");
 	}
 	m->leak_after_s = real_or_0(r, memory, "leak_after_s");
+	m->sample_bytes = get_uint_or_0(r, memory, "sample_bytes");
+	m->sampled = !is_null(memory, "sampled") && get_bool(r, memory, "sampled");
 	read_process(r, memory, m);
 	read_history(r, memory, m);
-	read_faults(r, memory, m);
+	read_growth(r, memory, m);
 	read_allocators(r, memory, m);
+}
+
+/* ---- native stacks ---- */
+
+static void read_native_figures(struct reader *r, json_t *o, struct snapshot_native *n)
+{
+	n->live_bytes = get_uint(r, o, "live_bytes");
+	n->live_error_bytes = get_uint(r, o, "live_error_bytes");
+	n->live_count = get_uint(r, o, "live_count");
+	n->alloc_bytes = get_uint(r, o, "alloc_bytes");
+	n->alloc_error_bytes = get_uint(r, o, "alloc_error_bytes");
+	n->alloc_count = get_uint(r, o, "alloc_count");
+	n->samples = get_uint(r, o, "samples");
+	n->oldest_ns = get_uint(r, o, "oldest_ns");
+	n->old_bytes = get_uint(r, o, "old_bytes");
+	n->old_count = get_uint(r, o, "old_count");
+	n->old_slope = real_or_0(r, o, "old_bytes_per_s");
+	n->old_slope_error = real_or_0(r, o, "old_bytes_per_s_error");
+	n->verdict = read_verdict(r, o);
+}
+
+static void read_native_frames(struct reader *r, json_t *o, struct snapshot_memory *m,
+			       struct snapshot_native *n)
+{
+	json_t *list = get_array(r, o, "frames");
+	size_t frame_cnt = r->s->profiles ? r->s->profiles->frames.cnt : 0;
+
+	n->first = (uint32_t)m->native_refs.cnt;
+	n->depth = (uint32_t)json_array_size(list);
+	for (size_t i = 0; i < json_array_size(list) && !r->err; i++) {
+		uint64_t ref = to_uint(r, json_array_get(list, i), "frames");
+		uint32_t *slot = vec__push(&m->native_refs) ?: nomem(r);
+
+		if (ref >= frame_cnt)
+			wrong(r, "frames", "names a frame that is none");
+		else if (slot)
+			*slot = (uint32_t)ref;
+	}
+}
+
+static void read_native(struct reader *r, json_t *memory, struct snapshot_memory *m)
+{
+	json_t *list, *lost;
+
+	r->part = "memory";
+	r->row = NO_ROW;
+	if (is_null(memory, "native"))
+		return;
+	list = get_array(r, memory, "native");
+	lost = get_object(r, memory, "native_lost");
+	m->native_lost_live_bytes = get_uint(r, lost, "live_bytes");
+	m->native_lost_live_count = get_uint(r, lost, "live_count");
+	m->native_lost.alloc_bytes = get_uint(r, lost, "alloc_bytes");
+	m->native_lost.alloc_count = get_uint(r, lost, "alloc_count");
+	r->part = "memory.native";
+	m->native = zeroed(r, json_array_size(list) + 1, sizeof(*m->native));
+	for (size_t i = 0; i < json_array_size(list) && !r->err; i++) {
+		struct snapshot_native *n = &m->native[m->native_cnt++];
+		json_t *o = get_row(r, list, i);
+
+		read_native_frames(r, o, m, n);
+		n->truncated = get_string_or_null(r, o, "truncated");
+		n->stack = SNAPSHOT_NO_STACK;
+		if (!is_null(o, "stack"))
+			n->stack = (uint32_t)get_int(r, o, "stack", 0, UINT32_MAX - 1);
+		if (n->stack != SNAPSHOT_NO_STACK && n->stack >= r->s->alloc_stack_cnt)
+			wrong(r, "stack", "is no place in memory.stacks");
+		read_native_figures(r, o, n);
+	}
 }
 
 void read_memory(struct reader *r, json_t *doc)
@@ -213,4 +313,6 @@ void read_memory(struct reader *r, json_t *doc)
 			read_whole(r, memory, r->s->memory);
 	}
 	read_stacks(r, memory);
+	if (r->s->memory)
+		read_native(r, memory, r->s->memory);
 }

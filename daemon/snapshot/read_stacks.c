@@ -149,6 +149,10 @@ static void read_profile(struct reader *r, json_t *profiles, enum profile_kind k
 	to->older = get_uint_or_0(r, o, "older");
 	read_counts(r, o, "truncated", &to->truncated);
 	read_counts(r, o, "lost", &to->lost);
+	/* missing in older files */
+	to->unlisted_fns = get_uint_or_0(r, o, "unlisted_functions");
+	to->unlisted_self = get_uint_or_0(r, o, "unlisted_self_samples");
+	to->unnamed = get_uint_or_0(r, o, "unnamed_samples");
 	list = get_array(r, o, "stacks");
 	r->part = rows[kind];
 	for (size_t i = 0; i < json_array_size(list) && !r->err; i++)

@@ -12,8 +12,12 @@
 #include "ui/text.h"
 
 #define ROWS_SHOWN 8
-#define FAULTS_SHOWN 3
+#define GROWTH_SHOWN 4
 #define FRAMES_SHOWN 6u
+#define NATIVES_SHOWN 2
+#define NATIVES_ALONE 3
+#define NATIVE_FRAMES_SHOWN 12u
+#define FRAMES_BEHIND_OWN 2u
 #define SPARKS 30u
 #define NUMBERS_WIDTH 56 /* of a table's columns behind the name */
 
@@ -94,22 +98,38 @@ static void process(const struct snapshot_memory *m, struct strbuf *text)
 	}
 }
 
+static void sampled(const struct snapshot_memory *m, struct strbuf *text)
+{
+	char bytes[TEXT_CELL];
+
+	memory__bytes(bytes, (double)m->sample_bytes);
+	strbuf__addf(text, "\nOf blocks a sample is remembered, one of about %s: ~ is estimated",
+		     bytes);
+}
+
 static void live(const struct snapshot_memory *m, struct strbuf *text)
 {
-	char bytes[TEXT_CELL], made[TEXT_CELL], freed[TEXT_CELL];
+	char bytes[TEXT_CELL], made[TEXT_CELL], freed[TEXT_CELL], error[TEXT_CELL];
+	const char *about = m->estimated ? "~" : "";
 
 	signed_bytes(bytes, (double)sums__live_bytes(&m->sums));
 	memory__bytes(made, (double)m->sums.alloc_bytes);
 	memory__bytes(freed, (double)m->sums.freed_bytes);
-	strbuf__addf(text, "Live: %s in %+" PRId64 " blocks since the attach (%s, %s bytes) ",
-		     bytes, sums__live_count(&m->sums), m->source, m->basis);
+	memory__bytes(error, (double)m->live_error_bytes);
+	strbuf__addf(text, "Live: %s%s", about, bytes);
+	if (m->estimated)
+		strbuf__addf(text, " ± %s", error);
+	strbuf__addf(text, " in %s%+" PRId64 " blocks since the attach (%s, %s bytes) ", about,
+		     sums__live_count(&m->sums), m->source, m->basis);
 	sparkline(text, m);
-	strbuf__addf(text, "\nAllocated %s in %" PRIu64 " blocks, freed %s in %" PRIu64, made,
-		     m->sums.alloc_count, freed, m->sums.freed_count);
+	strbuf__addf(text, "\nAllocated %s in %" PRIu64 " blocks, freed %s%s in %s%" PRIu64, made,
+		     m->sums.alloc_count, about, freed, about, m->sums.freed_count);
 	if (m->unknown_frees)
 		strbuf__addf(text, "; %" PRIu64 " frees of blocks from before", m->unknown_frees);
 	if (m->failed)
 		strbuf__addf(text, "; %" PRIu64 " allocations failed", m->failed);
+	if (m->sampled)
+		sampled(m, text);
 }
 
 static void lines(struct strbuf *out, const struct memory_view *v, enum text_style style,
@@ -162,13 +182,15 @@ static void row(struct strbuf *out, const struct memory_view *v, const struct sn
 {
 	const struct snapshot_sums *a = &fn->alloc;
 	struct strbuf name = STRBUF_INIT;
-	char text[TEXT_CELL];
+	char text[TEXT_CELL + 1] = "~";
+	int about = fn->alloc_estimated;
 
 	text__name(&name, fn->name, (size_t)name_width(v));
 	cell(out, v, name.s, -name_width(v));
-	memory__bytes(text, (double)sums__live_bytes(a));
+	memory__bytes(text + about, (double)sums__live_bytes(a));
 	cell(out, v, text, 10);
-	snprintf(text, sizeof(text), "%" PRId64, sums__live_count(a));
+	text[0] = '~';
+	snprintf(text + about, sizeof(text) - 1, "%" PRId64, sums__live_count(a));
 	cell(out, v, text, 9);
 	memory__bytes(text, (double)a->alloc_bytes);
 	cell(out, v, text, 10);
@@ -176,7 +198,8 @@ static void row(struct strbuf *out, const struct memory_view *v, const struct sn
 	cell(out, v, text, 10);
 	memory__bytes(text, (double)a->alloc_bytes / (double)a->alloc_count);
 	cell(out, v, text, 9);
-	text__percent(text, (double)a->freed_count / (double)a->alloc_count);
+	text[0] = '~';
+	text__percent(text + about, (double)a->freed_count / (double)a->alloc_count);
 	cell(out, v, text, 8);
 	strbuf__addc(out, '\n');
 	strbuf__free(&name);
@@ -211,9 +234,9 @@ static void functions(struct strbuf *out, const struct memory_view *v, const str
 
 /* The innermost frames, the function that allocates last. */
 static void path(struct strbuf *out, const struct memory_view *v, const char *const *frames,
-		 uint32_t depth)
+		 uint32_t depth, uint32_t most)
 {
-	for (uint32_t i = depth > FRAMES_SHOWN ? depth - FRAMES_SHOWN : 0; i < depth; i++) {
+	for (uint32_t i = depth > most ? depth - most : 0; i < depth; i++) {
 		struct strbuf text = STRBUF_INIT;
 
 		strbuf__adds(&text, i ? "  → " : "    ");
@@ -222,9 +245,101 @@ static void path(struct strbuf *out, const struct memory_view *v, const char *co
 	}
 }
 
+/* The last frame of the role's own; without any the innermost. */
+static uint32_t last_own(const struct snapshot *s, const uint32_t *refs, uint32_t depth)
+{
+	for (uint32_t i = depth; i; i--)
+		if (s->profiles->frames.data[refs[i - 1]].kind == FRAME_OWN)
+			return i - 1;
+	return depth ? depth - 1 : 0;
+}
+
+/* The innermost frames, without std's above the role's own and with a few behind the last of them.
+ */
+static void native_path(struct strbuf *out, const struct memory_view *v, const struct snapshot *s,
+			const struct snapshot_native *n)
+{
+	const uint32_t *refs = s->memory->native_refs.data + n->first;
+	const char *names[NATIVE_FRAMES_SHOWN];
+	uint32_t last = last_own(s, refs, n->depth), cnt = 0;
+	uint32_t at =
+		last + 1 + FRAMES_BEHIND_OWN < n->depth ? last + 1 + FRAMES_BEHIND_OWN : n->depth;
+
+	for (; at && cnt < NATIVE_FRAMES_SHOWN; at--) {
+		const struct snapshot_frame *f = &s->profiles->frames.data[refs[at - 1]];
+
+		if (f->kind != FRAME_STD || at - 1 > last)
+			names[NATIVE_FRAMES_SHOWN - ++cnt] = f->name;
+	}
+	path(out, v, names + NATIVE_FRAMES_SHOWN - cnt, cnt, NATIVE_FRAMES_SHOWN);
+}
+
+/* Without traced functions they are all there is to tell who allocates. */
+static void top_natives(struct strbuf *out, const struct memory_view *v, const struct snapshot *s)
+{
+	const struct snapshot_memory *m = s->memory;
+	size_t limit = v->limit ? v->limit : NATIVES_ALONE;
+	const char *about = m->sample_bytes > 1 ? "~" : "";
+
+	for (size_t i = 0; i < m->native_cnt && i < limit && s->profiles; i++) {
+		const struct snapshot_native *n = &m->native[i];
+		char live[TEXT_CELL], error[TEXT_CELL], made[TEXT_CELL];
+		struct strbuf text = STRBUF_INIT;
+
+		memory__bytes(live, (double)n->live_bytes);
+		memory__bytes(error, (double)n->live_error_bytes);
+		memory__bytes(made, (double)n->alloc_bytes);
+		strbuf__addf(&text, "Live: %s%s", about, live);
+		if (n->live_error_bytes)
+			strbuf__addf(&text, " ± %s", error);
+		strbuf__addf(&text, " in %s%" PRIu64 " blocks, of %s%s allocated in", about,
+			     n->live_count, about, made);
+		lines(out, v, STYLE_PLAIN, &text);
+		native_path(out, v, s, n);
+	}
+}
+
+static int by_old(const void *a, const void *b)
+{
+	const struct snapshot_native *x = *(const struct snapshot_native *const *)a;
+	const struct snapshot_native *y = *(const struct snapshot_native *const *)b;
+
+	return x->old_bytes < y->old_bytes ? 1 : x->old_bytes > y->old_bytes ? -1 : 0;
+}
+
+/* The native stacks of what a call path holds that is old, most first. */
+static void natives(struct strbuf *out, const struct memory_view *v, const struct snapshot *s,
+		    const struct snapshot_alloc_stack *a)
+{
+	const struct snapshot_memory *m = s->memory;
+	const struct snapshot_native **all = calloc(m->native_cnt + 1, sizeof(*all));
+	size_t cnt = 0;
+
+	if (!all) {
+		out->oom = true;
+		return;
+	}
+	for (size_t i = 0; i < m->native_cnt && s->profiles; i++)
+		if (m->native[i].stack == (uint32_t)(a - s->alloc_stacks) && m->native[i].old_count)
+			all[cnt++] = &m->native[i];
+	qsort(all, cnt, sizeof(*all), by_old);
+	for (size_t i = 0; i < cnt && i < NATIVES_SHOWN; i++) {
+		char bytes[TEXT_CELL];
+		struct strbuf text = STRBUF_INIT;
+
+		memory__bytes(bytes, (double)all[i]->old_bytes);
+		strbuf__addf(&text, "  native stack, %s%s of it%s:", m->sample_bytes > 1 ? "~" : "",
+			     bytes, all[i]->truncated ? " (not followed to its root)" : "");
+		lines(out, v, STYLE_DIM, &text);
+		native_path(out, v, s, all[i]);
+	}
+	free(all);
+}
+
 static void suspect(struct strbuf *out, const struct memory_view *v,
 		    const struct snapshot_alloc_stack *a, double leak_after_s)
 {
+	const char *about = a->estimated ? "~" : "";
 	char rate[TEXT_CELL], error[TEXT_CELL], bytes[TEXT_CELL], age[TEXT_CELL];
 	struct strbuf text = STRBUF_INIT;
 
@@ -233,11 +348,12 @@ static void suspect(struct strbuf *out, const struct memory_view *v,
 	memory__bytes(bytes, (double)a->old_bytes);
 	text__duration(age, a->oldest_ns);
 	strbuf__addf(&text,
-		     "Perhaps a leak: %s/s ± %s stay, %s in %" PRIu64 " blocks older than %gs (the "
-		     "oldest %s), allocated in",
-		     rate, error, bytes, a->old_count, leak_after_s, age);
+		     "Perhaps a leak: %s%s/s ± %s stay, %s%s in %s%" PRIu64
+		     " blocks older than %gs "
+		     "(the oldest %s), allocated in",
+		     about, rate, error, about, bytes, about, a->old_count, leak_after_s, age);
 	lines(out, v, STYLE_WARM, &text);
-	path(out, v, a->frames, a->depth);
+	path(out, v, a->frames, a->depth, FRAMES_SHOWN);
 }
 
 static int by_old_slope(const void *a, const void *b)
@@ -263,9 +379,15 @@ static void suspects(struct strbuf *out, const struct memory_view *v, const stru
 			all[n++] = &s->alloc_stacks[i];
 	}
 	qsort(all, n, sizeof(*all), by_old_slope);
-	for (size_t i = 0; i < n && i < ROWS_SHOWN; i++)
+	for (size_t i = 0; i < n && i < ROWS_SHOWN; i++) {
 		suspect(out, v, all[i], s->memory->leak_after_s);
-	if (s->alloc_stack_cnt && !judged)
+		natives(out, v, s, all[i]);
+	}
+	if (s->alloc_stack_cnt && !judged && s->memory->sampled)
+		line(out, v, STYLE_DIM,
+		     "No leak to tell: too short a look (it takes twice --leak-after), or too few "
+		     "old blocks in the sample.");
+	else if (s->alloc_stack_cnt && !judged)
 		line(out, v, STYLE_DIM,
 		     "Too short a look to tell leaks: it takes twice --leak-after.");
 	else if (s->alloc_stack_cnt && !n)
@@ -273,19 +395,74 @@ static void suspects(struct strbuf *out, const struct memory_view *v, const stru
 	free(all);
 }
 
-static void faults(struct strbuf *out, const struct memory_view *v, const struct snapshot_memory *m)
+/* ---- who makes the process larger ---- */
+
+static void growth_head(struct strbuf *out, const struct memory_view *v,
+			const struct snapshot_memory *m)
 {
-	size_t limit = v->limit ? v->limit : FAULTS_SHOWN;
+	struct strbuf row = STRBUF_INIT;
 
-	for (size_t i = 0; i < m->faults_cnt && i < limit; i++) {
-		const struct snapshot_faults *f = &m->faults[i];
-		struct strbuf text = STRBUF_INIT;
+	text__cell(&row, "Grows in", -name_width(v), STYLE_PLAIN, false);
+	strbuf__addf(&row, " %9s", "Faults");
+	if (m->has_maps)
+		strbuf__addf(&row, " %9s %9s %9s", "Data", "Mapped", "Unmapped");
+	strbuf__addc(out, '\n');
+	line(out, v, STYLE_BOLD, row.s);
+	strbuf__free(&row);
+}
 
-		strbuf__addf(&text, "%s %9" PRIu64 "  ",
-			     i ? "             " : "Page faults: ", f->page_faults);
-		text__name(&text, f->frames[f->depth - 1], v->width > 46 ? v->width - 26 : 20);
-		lines(out, v, STYLE_PLAIN, &text);
+static void growth_name(struct strbuf *out, const struct memory_view *v,
+			const struct snapshot_growth *g)
+{
+	struct strbuf name = STRBUF_INIT, full = STRBUF_INIT;
+
+	if (g->thread) {
+		strbuf__adds(&full, "[thread ");
+		utf8__add_printable(&full, g->thread);
+		strbuf__addc(&full, ']');
+	} else {
+		strbuf__adds(&full, g->frames[g->depth - 1]);
 	}
+	text__name(&name, full.s ? full.s : "", (size_t)name_width(v));
+	cell(out, v, name.s, -name_width(v));
+	strbuf__free(&name);
+	strbuf__free(&full);
+}
+
+static void growth_row(struct strbuf *out, const struct memory_view *v,
+		       const struct snapshot_memory *m, const struct snapshot_growth *g)
+{
+	char text[TEXT_CELL];
+
+	growth_name(out, v, g);
+	text__count(text, g->page_faults, 9);
+	cell(out, v, text, 10);
+	if (m->has_maps) {
+		signed_bytes(text, (double)g->data_bytes);
+		cell(out, v, text, 10);
+		memory__bytes(text, (double)g->mapped_bytes);
+		cell(out, v, text, 10);
+		memory__bytes(text, (double)g->unmapped_bytes);
+		cell(out, v, text, 10);
+	}
+	strbuf__addc(out, '\n');
+}
+
+static void growth(struct strbuf *out, const struct memory_view *v, const struct snapshot_memory *m)
+{
+	size_t limit = v->limit ? v->limit : GROWTH_SHOWN;
+	struct strbuf more = STRBUF_INIT;
+
+	if (m->growth_cnt)
+		growth_head(out, v, m);
+	for (size_t i = 0; i < m->growth_cnt && i < limit; i++)
+		growth_row(out, v, m, &m->growth[i]);
+	if (m->growth_cnt > limit) {
+		strbuf__addf(&more, "... and %zu more", m->growth_cnt - limit);
+		lines(out, v, STYLE_DIM, &more);
+	}
+	if (m->maps_why)
+		line(out, v, STYLE_DIM, m->maps_why);
 }
 
 void memory__section(const struct snapshot *s, const struct memory_view *view, struct strbuf *out)
@@ -302,9 +479,11 @@ void memory__section(const struct snapshot *s, const struct memory_view *view, s
 		live(m, &text);
 		lines(out, view, STYLE_PLAIN, &text);
 		functions(out, view, s);
+		if (!s->fn_cnt)
+			top_natives(out, view, s);
 		if (m->mode == MEMORY_STACKS)
 			suspects(out, view, s);
 	} else {
-		faults(out, view, m);
+		growth(out, view, m);
 	}
 }

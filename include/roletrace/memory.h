@@ -33,13 +33,14 @@ enum rt_mem_lost {
 	RT_MEM_LOST_ORPHANS,	/* an end without its beginning: in flight when the gate opened */
 	RT_MEM_LOST_UNREAD,	/* the size of a block could not be read: counted as 0 bytes */
 	RT_MEM_LOST_NO_MEMORY,	/* the kernel had no memory for a block's entry: it is unowned */
+	RT_MEM_LOST_STACKS,	/* native stacks of sampled blocks that were not kept */
 	RT_MEM_LOST_CNT,
 };
 
 #define RT_MEM_LOST_NAMES                                                                          \
 	{                                                                                          \
 		"memory_no_storage", "memory_orphan_exits", "memory_unread_sizes",                 \
-			"memory_no_entry"                                                          \
+			"memory_no_entry", "memory_stacks_not_kept"                                \
 	}
 
 /* How the bytes of a block are known. */
@@ -80,6 +81,8 @@ struct rt_mem_call {
 	rt_u32 old_owner;
 	rt_u32 had_block; /* old_* hold what the table had of the old block */
 	rt_u32 skip;	  /* the next free is none */
+	rt_u32 old_stack;
+	rt_u32 pad;
 };
 
 /* A live block by its address. */
@@ -88,11 +91,14 @@ struct rt_mem_block {
 	rt_u64 born_ns;
 	rt_u32 owner; /* call path */
 	rt_u32 family;
+	rt_u32 stack; /* place + 1 of its native stack; 0: it was not sampled */
+	rt_u32 pad;
 };
+#define RT_MEM_STACK_LOST (~0u) /* sampled, and its stack was not kept */
 
 RT_ASSERT_SIZE(struct rt_mem_sums, 32);
 RT_ASSERT_SIZE(struct rt_mem_events, 56);
-RT_ASSERT_SIZE(struct rt_mem_call, 56);
-RT_ASSERT_SIZE(struct rt_mem_block, 24);
+RT_ASSERT_SIZE(struct rt_mem_call, 64);
+RT_ASSERT_SIZE(struct rt_mem_block, 32);
 
 #endif

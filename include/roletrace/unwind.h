@@ -92,6 +92,12 @@ struct rt_unwind_dir {
 #define RT_OBJECT_KERNEL 0xffffu
 #define RT_KERNEL_BREAKPOINT 0xffffu /* instead: a breakpoint was hit, of a probe or a debugger */
 
+/* The name of the thread, 16 bytes, in three frames of 6 innermost of all (the first one lowest).
+ */
+#define RT_OBJECT_NAME 0xfffeu
+#define RT_NAME_FRAMES 3u
+#define RT_NAME_FRAME_BYTES 6u
+
 #define RT_UNWIND_FRAMES 128u
 
 /* Why the unwinding ended; the order of RT_UNWIND_END_NAMES. */
@@ -118,13 +124,14 @@ enum rt_stack_kind {
 	RT_STACK_OFF_CPU = 2,
 	RT_STACK_OFF_CPU_OLDER = 3, /* the wait had begun before the gate opened */
 	RT_STACK_WAKER = 4,	    /* who ended a wait; not counted by itself */
+	RT_STACK_ALLOC = 5,
 };
 
 /* A distinct stack. Open addressing by hash; hash 0 is free. */
 struct rt_kept_stack {
 	rt_u64 hash;
-	rt_u64 cnt;   /* how often */
-	rt_u64 total; /* ns, for off-CPU */
+	rt_u64 cnt;   /* how often; ALLOC: in RT_SAMPLE_COUNT_BITS */
+	rt_u64 total; /* OFF_CPU: ns; ALLOC: RT_SAMPLE_BYTES_BITS */
 	rt_u32 first; /* in the map of frames, innermost first */
 	rt_u32 ready; /* RT_STACK_* below */
 	rt_u16 depth;
@@ -144,15 +151,19 @@ struct rt_kept_head {
 	rt_u32 mask;	    /* places - 1 */
 	rt_u32 frame_cnt;   /* there is room for */
 	rt_u32 frames_taken;
-	rt_u32 pad;
+	rt_u32 by_thread; /* stacks of threads of different names are different ones */
 };
 
-/* Who unwinds: a program may interrupt another, so each has scratch of its own on each CPU. */
+/* Who unwinds: a program may interrupt another, so each has scratch of its own on each CPU. Those
+ * at allocators have two: a thread may be preempted in the midst of one by a thread that begins
+ * one. */
 enum rt_unwind_use {
 	RT_UNWIND_CPU,
 	RT_UNWIND_OFF_CPU,
 	RT_UNWIND_STANDING,
 	RT_UNWIND_WAKER,
+	RT_UNWIND_MEMORY,
+	RT_UNWIND_MEMORY_TOO,
 	RT_UNWIND_USES,
 };
 

@@ -190,6 +190,33 @@ def agrees_with_gdb(lab):
     say(f"{len(theirs)} stopped stacks are as gdb has them")
 
 
+def anonymous_bytes(pid):
+    with open(f"/proc/{pid}/status") as f:
+        return next(int(line.split()[1]) * 1024 for line in f if line.startswith("RssAnon:"))
+
+
+def memory_agrees_with_resident(lab):
+    """A minute of each block's owner. What lives in blocks is resident, and what became resident is
+    blocks, the allocator's slack apart: the kernel's account is the truth."""
+    target = Target(lab.translator)
+    trace = Trace(target, "--memory", "stacks", "-i", "1", functions=())
+    before = anonymous_bytes(target.pid)  # with the pages of code that breakpoints are on
+    looks = []
+    for _ in range(4):
+        time.sleep(15)
+        looks.append((trace.snapshot().doc["memory"], anonymous_bytes(target.pid) - before))
+    memory = trace.stop().doc["memory"]
+    say(
+        "live and resident, KB since the attach: "
+        + ", ".join(f"{m['live_bytes'] >> 10} and {grown >> 10}" for m, grown in looks)
+    )
+    for m, grown in looks:
+        slack = 512 * 1024 + grown // 4
+        check(abs(m["live_bytes"] - grown) <= slack, f"live {m['live_bytes']}, resident {grown}")
+    check(memory["reliable"] and not memory["unowned_count"], f"reliable: {memory['reason']}")
+    equal(sum(s["live_bytes"] for s in memory["stacks"]), memory["live_bytes"], "live by owners, in all")
+
+
 def pool_and_translator(lab, miners):
     """Both at once with the default budget, untraced and traced in turn: throughput within 3 %, round
     trip within 5 % and what the two budgets may take of each share."""
@@ -232,6 +259,12 @@ def oracle():
     equal(done.returncode, 0, done.stderr)
 
 
+def slow():
+    done = subprocess.run([os.environ.get("MAKE", "make"), "slow-tests"], capture_output=True, text=True)
+    print(done.stdout, flush=True)
+    equal(done.returncode, 0, done.stderr)
+
+
 def all_tests(results):
     untraced = results.test("untraced reference", reference)
     if not untraced:
@@ -258,9 +291,11 @@ def all_tests(results):
         if profiled:
             results.test("stacks are whole and have names", stacks_are_whole, profiled)
         results.test("stopped stacks are as gdb has them", agrees_with_gdb, lab)
+        results.test("live blocks agree with the resident set", memory_agrees_with_resident, lab)
         results.test("pool and translator at once", pool_and_translator, lab, miners)
         results.test("the role ends as it does untraced", ends_as_untraced, lab, untraced[1])
     results.test("sites of 1,100 functions, held against the processor", oracle)
+    results.test("slow tests of memory", slow)
     time.sleep(0.5)
     results.test("no BPF object is left", lambda: equal(bpf.leftovers(before), [], "left"))
 

@@ -127,4 +127,93 @@ static inline void synth__add_stacks(struct snapshot *s)
 	synth__paths(s);
 }
 
+/* Rows that samples alone know, behind the others; a probed one gets samples too. */
+static inline void synth__add_unprobed(struct snapshot *s)
+{
+	static const struct snapshot_fn rows[] = {
+		{ .name = "translator_sv2::utils::folded",
+		  .symbol = "_ZN14translator_sv25utils6folded17h0123456789abcdefE",
+		  .crate = "translator_sv2",
+		  .module = "role",
+		  .origin = FRAME_OWN,
+		  .cpu_samples = 40,
+		  .cpu_self_samples = 25,
+		  .cpu_inlined_samples = 40 },
+		{ .name = "tokio::runtime::task::raw::poll",
+		  .symbol = "_ZN5tokio",
+		  .crate = "tokio",
+		  .module = "role",
+		  .origin = FRAME_DEP,
+		  .file = "src/raw.rs",
+		  .line = 12,
+		  .cpu_samples = 90,
+		  .cpu_self_samples = 1 },
+		{ .name = "[libc.so.6+0x28000]",
+		  .crate = "",
+		  .module = "libc.so.6",
+		  .origin = FRAME_LIB,
+		  .cpu_samples = 3,
+		  .cpu_self_samples = 3 },
+	};
+	size_t cnt = sizeof(rows) / sizeof(rows[0]);
+
+	s->fns = realloc(s->fns, (s->fn_cnt + cnt) * sizeof(*s->fns));
+	for (size_t i = 0; i < cnt; i++) {
+		struct snapshot_fn *fn = &s->fns[s->fn_cnt++];
+
+		*fn = rows[i];
+		fn->unprobed = true;
+		fn->coverage = COVERAGE_SAMPLED;
+	}
+	s->fns[0].cpu_samples = 60;
+	s->fns[0].cpu_self_samples = 30;
+}
+
+static inline void synth__native(struct snapshot_memory *m, const char *digits,
+				 struct snapshot_native figures)
+{
+	figures.first = (uint32_t)m->native_refs.cnt;
+	for (; *digits; digits++, figures.depth++)
+		*vec__push(&m->native_refs) = (uint32_t)(*digits - '0');
+	m->native[m->native_cnt++] = figures;
+}
+
+/* Sampled blocks and their native stacks, to one with stacks. */
+static inline void synth__add_native(struct snapshot *s)
+{
+	struct snapshot_memory *m = s->memory = snapshot_memory__new();
+
+	m->mode = MEMORY_STACKS;
+	m->reliable = m->sampled = true;
+	m->source = "glibc";
+	m->basis = "usable";
+	m->sample_bytes = 4096;
+	m->leak_after_s = 10;
+	m->native = calloc(3, sizeof(*m->native));
+	synth__native(m, "0123",
+		      (struct snapshot_native){ .stack = 0,
+						.live_bytes = 8192,
+						.live_count = 3,
+						.live_error_bytes = 7000,
+						.alloc_bytes = 70000,
+						.alloc_count = 20,
+						.alloc_error_bytes = 9000,
+						.samples = 2,
+						.oldest_ns = 5000000000,
+						.old_bytes = 4096,
+						.old_count = 1,
+						.old_slope = 400.5,
+						.old_slope_error = 100.25,
+						.verdict = VERDICT_GROWING });
+	synth__native(m, "34",
+		      (struct snapshot_native){ .truncated = "no_unwind_rows",
+						.stack = SNAPSHOT_NO_STACK,
+						.alloc_bytes = 300,
+						.alloc_count = 7 });
+	m->native_lost.alloc_bytes = 60;
+	m->native_lost.alloc_count = 1;
+	m->native_lost_live_bytes = 30;
+	m->native_lost_live_count = 1;
+}
+
 #endif

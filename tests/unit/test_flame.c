@@ -16,7 +16,15 @@ static const char *const names[][3] = {
 	{ "a::f::{{closure}}::{{closure}}", "a::f{2}", NULL },
 	{ "a::f::{closure#0}::{closure#12}::{closure}", "a::f{3}", NULL },
 	{ "a::f::{{closure}}::g::{{closure}}", "a::f{}::g{}", NULL },
-	{ "a::f::{{vtable.shim}}", "a::f::{{vtable.shim}}", NULL },
+	{ "a::f::{{vtable.shim}}", "a::f{shim}", NULL },
+	{ "core::FnOnce::call_once{{vtable.shim}}", "core::FnOnce::call_once{shim}", NULL },
+	{ "a::f::{{vtable.shi}}", "a::f::{{vtable.shi}}", NULL },
+	{ "<std::sys::thread::Thread>::new::thread_start",
+	  "<std::sys::thread::Thread>::new::thread_start", "Thread::new::thread_start" },
+	{ "<a::b::X<c::D, e::F>>::f::<g::H>", "<a::b::X<c::D, e::F>>::f::<g::H>", "X<…>::f<…>" },
+	{ "<dyn a::T>::f", "<dyn a::T>::f", "<dyn T>::f" },
+	{ "<a::X>", "<a::X>", "<X>" },
+	{ "m::<a::X>::f", "m::<a::X>::f", "m<…>::f" },
 	{ "a::f::{closure#x}", "a::f::{closure#x}", NULL },
 	{ "a::f::h0123456789abcdef", "a::f", NULL },
 	{ "a::f::h0123456789abcdef::g", "a::f::h0123456789abcdef::g", NULL },
@@ -105,6 +113,8 @@ Test(flame, kinds_are_those_that_are_there)
 
 	cr_expect_eq(flame__kinds(s), 0);
 	synth__add_stacks(s);
+	cr_expect_eq(flame__kinds(s), (1u << FLAME_LIVE_CALLS) - 1);
+	synth__add_native(s);
 	cr_expect_eq(flame__kinds(s), (1u << FLAME_CNT) - 1);
 	snapshot__free(s);
 }
@@ -118,6 +128,8 @@ Test(flame, every_kind_in_every_format)
 
 	synth__add_stacks(s);
 	synth__add_stacks(old);
+	synth__add_native(s);
+	synth__add_native(old);
 	for (size_t i = 0; i < sizeof(formats) / sizeof(formats[0]); i++)
 		for (int kind = 0; kind <= FLAME_ANY; kind++)
 			for (int with = 0; with < 3; with++) {
@@ -143,6 +155,49 @@ static char *folded(const struct snapshot *s, const struct snapshot *old, enum f
 
 	cr_assert_eq(export_folded.flame(&ask, &out), 0);
 	return strbuf__take(&out);
+}
+
+Test(flame, threads_are_roots)
+{
+	struct snapshot *s = synth__new();
+	char *text;
+
+	synth__add_stacks(s);
+	synth__stack(s, PROFILE_CPU, "12", FIGURES(.value = 9, .thread = "", .truncated = "x"));
+	text = folded(s, NULL, FLAME_CPU);
+	cr_expect(strstr(text, "worker-1;__clone3;tokio::"), "%s", text);
+	cr_expect(strstr(text, "\n__clone3;tokio::"), "others are as they were: %s", text);
+	cr_expect(strstr(text, "[no name];[truncated: x];tokio::"), "%s", text);
+	free(text);
+	snapshot__free(s);
+}
+
+/* Native stacks are the kind, where there are any in both; what lost its stack is in the whole. */
+Test(flame, memory_by_native_stacks)
+{
+	struct snapshot *s = synth__new(), *old = synth__new();
+	char *text;
+
+	synth__add_stacks(s);
+	synth__add_native(s);
+	text = folded(s, NULL, FLAME_LIVE);
+	cr_expect(strstr(text, "handle_submit 8192\n"), "%s", text);
+	cr_expect(strstr(text, "[stack not kept] 30\n"), "%s", text);
+	free(text);
+	text = folded(s, NULL, FLAME_ALLOC);
+	cr_expect(strstr(text, "[truncated: no_unwind_rows];"), "%s", text);
+	cr_expect(strstr(text, "[stack not kept] 60\n"), "%s", text);
+	free(text);
+	text = folded(s, NULL, FLAME_LIVE_CALLS);
+	cr_expect(strstr(text, " 4096\n") && !strstr(text, "clone3"), "%s", text);
+	free(text);
+	/* an older file without native stacks: like with like */
+	synth__add_stacks(old);
+	text = folded(s, old, FLAME_LIVE);
+	cr_expect(strstr(text, "handle_submit 4096 4096\n"), "%s", text);
+	free(text);
+	snapshot__free(s);
+	snapshot__free(old);
 }
 
 Test(flame, old_figures_are_brought_to_the_new_window)

@@ -62,9 +62,21 @@ Test(read, round_trip)
 	expect_round_trip(empty);
 	synth__add_stacks(s);
 	expect_round_trip(s);
+	synth__add_unprobed(s);
+	s->profiles->of[PROFILE_CPU]->unlisted_fns = 8;
+	s->profiles->of[PROFILE_CPU]->unlisted_self = 9;
+	s->profiles->of[PROFILE_CPU]->unnamed = 10;
+	expect_round_trip(s);
 	s->profiles->frames.data[0].line = 7; /* of no file: it says nothing */
 	s->profiles->of[PROFILE_OFF_CPU]->stacks.cnt = 0;
 	s->profiles->of[PROFILE_CPU]->stacks.data[0].value = UINT64_MAX;
+	expect_round_trip(s);
+	synth__add_native(s);
+	s->alloc_stacks[0].estimated = s->fns[0].has_alloc = s->fns[0].alloc_estimated = true;
+	s->alloc_stacks[0].live_error_bytes = 77;
+	s->fns[0].alloc_error_bytes = UINT64_MAX;
+	s->memory->estimated = true;
+	s->memory->live_error_bytes = 1000;
 	expect_round_trip(s);
 	snapshot__free(empty);
 	snapshot__free(s);
@@ -156,9 +168,11 @@ static void replace(struct strbuf *text, const char *was, const char *is)
 	*text = out;
 }
 
-static const struct {
+struct change {
 	const char *was, *is, *words; /* words NULL: is read */
-} changes[] = {
+};
+
+static const struct change changes[] = {
 	{ "{", "{\"new\": [1, {\"x\": null}],", NULL },
 	{ "\"name\":", "\"alloc\":{\"bytes\":-1},\"name\":", NULL },
 	{ "\"hint\":null", "\"hint\":\"more\"", NULL },
@@ -232,13 +246,9 @@ static const struct {
 	{ "\"live_bytes\":4096", "\"live_bytes\":null", "memory.stacks[0].live_bytes is no" },
 };
 
-Test(read, says_what_is_wrong_and_where)
+static void check_changes(struct snapshot *s, const struct change *changes, size_t cnt)
 {
-	struct snapshot *s = synth__new();
-
-	synth__add_stacks(s);
-
-	for (size_t i = 0; i < sizeof(changes) / sizeof(changes[0]); i++) {
+	for (size_t i = 0; i < cnt; i++) {
 		struct strbuf doc = STRBUF_INIT, reason = STRBUF_INIT;
 		struct snapshot *got = NULL;
 		int err;
@@ -260,6 +270,35 @@ Test(read, says_what_is_wrong_and_where)
 		strbuf__free(&reason);
 	}
 	snapshot__free(s);
+}
+
+Test(read, says_what_is_wrong_and_where)
+{
+	struct snapshot *s = synth__new();
+
+	synth__add_stacks(s);
+	check_changes(s, changes, sizeof(changes) / sizeof(changes[0]));
+}
+
+static const struct change native_changes[] = {
+	{ "\"native\":[", "\"native\":null,\"x\":[", NULL },
+	{ "\"native\":[", "\"native\":7,\"x\":[", "memory.native is no list" },
+	{ "[0,1,2,3],\"stack\":0", "[0,1,2,7],\"stack\":0", "native[0].frames names a frame" },
+	{ "\"stack\":0", "\"stack\":2", "native[0].stack is no place" },
+	{ "\"stack\":0", "\"stack\":-1", "native[0].stack" },
+	{ "\"live_error_bytes\":7000", "\"live_error_bytes\":-1", "native[0].live_error_bytes" },
+	{ "\"alloc_count\":7", "\"alloc_counts\":7", "native[1].alloc_count is missing" },
+	{ "\"native_lost\":{", "\"native_lost\":[],\"x\":{", "native_lost is no object" },
+	{ "\"sampled\":true", "\"sampled\":1", "memory.sampled is neither" },
+};
+
+Test(read, says_what_is_wrong_with_native_stacks)
+{
+	struct snapshot *s = synth__new();
+
+	synth__add_stacks(s);
+	synth__add_native(s);
+	check_changes(s, native_changes, sizeof(native_changes) / sizeof(native_changes[0]));
 }
 
 static const char *const others[] = {
