@@ -48,6 +48,15 @@ def test_waits_from_before():
     check(any("since the attach" in line for line in t.stdout), "said in the report")
 
 
+def test_waits_from_before_by_thread():
+    snapshot, _, _ = run("--by-thread", "--wakers")
+    profile = Profile(snapshot, "off_cpu")
+    (stack,) = of(profile, "waits_always")
+    equal((stack["thread"], stack["older"]), ("always", 1), "whose it is")
+    equal({s["thread"] for s in of(profile, "waits_for_call")}, {"called"}, "a thread of its own")
+    check(pairs(profile, "waits_for_call"), "who ends its waits")
+
+
 def test_waits_of_a_thread_add_up():
     """Over its stacks they are what the scheduler's account has: blocked, and woken without a CPU."""
     snapshot, truth, _ = run()
