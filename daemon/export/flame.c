@@ -425,9 +425,13 @@ static void note_profile(const struct snapshot_profile *p, enum flame_kind kind,
 		strbuf__addf(out,
 			     "Sampled %llu times per second of running: shares are estimates.\n",
 			     (unsigned long long)p->hz);
-	else
+	else if (p->min_ns)
 		strbuf__addf(out, "Waits shorter than %llu ns were not looked at.\n",
 			     (unsigned long long)p->min_ns);
+	if (kind != FLAME_CPU && p->older)
+		strbuf__addf(out,
+			     "%llu waits had begun before the attach: counted from there on.\n",
+			     (unsigned long long)p->older);
 	note_counts(&p->truncated, what, "do not reach their thread's start", out);
 	note_counts(&p->lost, what, "without a stack", out);
 	if (kind == FLAME_WAKERS && p->wakes_lost)

@@ -107,7 +107,7 @@ static void add_frames(const struct stall_thread *t, unsigned int width, struct 
 static bool is_scaffold(const struct snapshot_frame *f)
 {
 	return f->kind == FRAME_STD || f->kind == FRAME_LIB || f->kind == FRAME_KERNEL ||
-	       rust_name__is_runtime(f->name);
+	       rust_name__is_runtime(f->name) || !strcmp(f->name, "_start");
 }
 
 static bool has_own(const struct snapshot_backtrace *b)

@@ -280,6 +280,18 @@ def refused(words, *args, change=add_stacks):
     check(re.search(words, said.splitlines()[0]), f"{args}: {said}")
 
 
+def test_each_kind_has_a_tab():
+    with open(ROOT / "daemon/export/flame/page.js") as f:
+        tabs = re.search(r"^const TABS = \{(.*?)\};$", f.read(), re.M | re.S)[1]
+    d = Directory()
+    d.snapshot(add_stacks)
+    said = d.run("flame", "in.json", "-o", "x.html", "--kind", "gpu").stderr.decode()
+    kinds = re.search(r"--kind is one of (.*): ", said)[1].split(", ")
+    check(len(kinds) >= 6, f"kinds: {said}")
+    for kind in kinds:
+        check(re.search(rf"(^|[ \t']){kind}'?: '", tabs), f"{kind} has none: {tabs}")
+
+
 def test_flame_refuses_what_it_cannot_do():
     refused("flame needs the FILE", "flame", "-o", "x.html")
     refused("and -o FILE", "flame", "in.json")

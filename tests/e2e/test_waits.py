@@ -48,6 +48,15 @@ def test_waits_from_before():
     check(any("since the attach" in line for line in t.stdout), "said in the report")
 
 
+def test_waits_from_before_by_thread():
+    snapshot, _, _ = run("--by-thread", "--wakers")
+    profile = Profile(snapshot, "off_cpu")
+    (stack,) = of(profile, "waits_always")
+    equal((stack["thread"], stack["older"]), ("always", 1), "whose it is")
+    equal({s["thread"] for s in of(profile, "waits_for_call")}, {"called"}, "a thread of its own")
+    check(pairs(profile, "waits_for_call"), "who ends its waits")
+
+
 def test_waits_of_a_thread_add_up():
     """Over its stacks they are what the scheduler's account has: blocked, and woken without a CPU."""
     snapshot, truth, _ = run()
@@ -87,12 +96,12 @@ def test_wakers():
         by[mine[0]] += count
     # it may find its call there already, without a wait: on a busy machine a few
     for name, want in (("calls_here", truth["here"]), ("calls_there", truth["there"])):
-        check(0.9 * want <= by[name] <= want, f"{name}: {by[name]} of {want}")
+        check(0.7 * want <= by[name] <= want, f"{name}: {by[name]} of {want}")
 
     others = pairs(profile, "waits_for_other")
     equal({(who, name) for who, name, *_ in others}, {("process", "wakes-child")}, "who")
     count = sum(o[3] for o in others)
-    check(0.9 * truth["other"] <= count <= truth["other"], f"{count} of {truth['other']}")
+    check(0.7 * truth["other"] <= count <= truth["other"], f"{count} of {truth['other']}")
     equal({who for who, *_ in pairs(profile, "naps_once")}, {"interrupt"}, "the timer")
     equal(pairs(profile, "waits_always"), [], "what nobody ends")
 
@@ -100,7 +109,8 @@ def test_wakers():
     for function in ("naps_once", "waits_for_call"):
         waits = sum(s["count"] for s in of(profile, function))
         ended = sum(p[3] for p in pairs(profile, function))
-        equal(ended, waits - 1, f"waits in {function}")
+        # the last one goes on, unless it runs just then
+        check(waits - 1 <= ended <= waits, f"waits in {function}: {waits}, ended {ended}")
 
     again = harness.roletrace("report", t.file).stdout.splitlines()
     equal(again, t.stdout, "the report of the file")

@@ -596,7 +596,7 @@ function legend(difference) {
 	}
 }
 
-const TABS = { cpu: 'CPU', calls: 'Calls', 'off-cpu': 'Off CPU', live: 'Live memory', alloc: 'Allocated',
+const TABS = { cpu: 'CPU', calls: 'Calls', 'off-cpu': 'Off CPU', wakers: 'Wakers', live: 'Live memory', alloc: 'Allocated',
 	'live-calls': 'Live by calls', 'alloc-calls': 'Allocated by calls' };
 
 function tabs() {
