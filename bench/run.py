@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Benchmarks as ratios in one run, printed as a Markdown table.
 
-usage: run.py BUILD_DIR [per-call|exits|budget|ready|daemon|idle]...
+usage: run.py BUILD_DIR [per-call|exits|budget|ready|daemon|idle|profile]...      (memory: memory.py)
 
 Peers and subjects that are missing (bpftrace, a 46 MB role, a 170,000-symbol binary) are said and
 left out. Floor = empty programs on the same sites, by roletrace's own loader, in the same run.
@@ -13,8 +13,6 @@ import json
 import os
 import re
 import resource
-import select
-import shutil
 import signal
 import statistics
 import subprocess
@@ -22,72 +20,8 @@ import sys
 import tempfile
 import time
 
-BUILD = os.path.abspath(sys.argv[1] if len(sys.argv) > 1 else "build")
-ROLETRACE = os.path.join(BUILD, "roletrace")
-PEERS = os.environ.get("PEERS")  # a root folder by peers.sh
-TARGET = os.path.join(BUILD, "bench", "target")
-ROUNDS = 5
-CALLS = 5000
-
-
-class Target:
-    def __init__(self):
-        self.dir = tempfile.TemporaryDirectory(prefix="roletrace-bench-", dir="/tmp")
-        self.path = shutil.copy(TARGET, self.dir.name)  # where a peer in a chroot sees it too
-        self.p = subprocess.Popen([self.path], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        assert self.p.stdout.readline() == "ready\n"
-
-    def ask(self, what, n):
-        self.p.stdin.write(f"{what} {n}\n")
-        self.p.stdin.flush()
-        return float(self.p.stdout.readline())
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.p.stdin.close()
-        self.p.wait()
-        self.dir.cleanup()
-
-
-class Tracer:
-    """A tracer, ready when its output shows `ready` (None: after two seconds)."""
-
-    def __init__(self, args, ready):
-        self.begin = time.monotonic()
-        self.p = subprocess.Popen(args, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                                  stderr=subprocess.STDOUT)
-        self.out = ""
-        if ready is None:
-            time.sleep(2)
-            if self.p.poll() is not None:
-                raise RuntimeError(f"{' '.join(args)} ended")
-            return
-        deadline = time.monotonic() + 60
-        while ready not in self.out:
-            if not select.select([self.p.stdout], [], [], deadline - time.monotonic())[0]:
-                raise RuntimeError(f"{args[0]} did not get ready: {self.out}")
-            got = os.read(self.p.stdout.fileno(), 65536).decode(errors="replace")
-            if not got:
-                raise RuntimeError(f"{' '.join(args)} failed: {self.out}")
-            self.out += got
-        self.ready_s = time.monotonic() - self.begin
-
-    def stop(self, sig=signal.SIGINT):
-        t = time.monotonic()
-        self.p.send_signal(sig)
-        self.p.communicate()
-        return time.monotonic() - t
-
-
-def roletrace(pid, *args):
-    return Tracer([ROLETRACE, "--pid", str(pid), "--budget", "off", "-o", "json:/dev/null", *args],
-                  "attached to")
-
-
-def in_peers(*argv):
-    return ["chroot", PEERS, *argv] if PEERS else list(argv)
+from common import BUILD, CALLS, PEERS, ROLETRACE, ROUNDS, Target, Tracer
+from common import in_peers, machine, pin, roletrace, table, time_traced
 
 
 def bpftrace(target, fn):
@@ -113,27 +47,8 @@ def peers():
     return found
 
 
-def time_traced(target, attach, fn):
-    """The least of some rounds: what disturbs a round only ever adds."""
-    tracer = attach(target, fn)
-    time.sleep(0.3)
-    target.ask(fn, 1000)
-    ns = min(target.ask(fn, CALLS) for _ in range(ROUNDS))
-    tracer.stop()
-    return ns
-
-
 def ours(mode, *args):
     return lambda target, fn: roletrace(target.p.pid, "-f", fn, "--exit", mode, *args)
-
-
-def table(title, head, rows):
-    print(f"\n### {title}\n")
-    print("| " + " | ".join(head) + " |")
-    print("|" + "---|" * len(head))
-    for r in rows:
-        print("| " + " | ".join(str(c) for c in r) + " |")
-    sys.stdout.flush()
 
 
 def per_call():
@@ -339,11 +254,6 @@ def spins_per_ns():
     return per_s / 1e9
 
 
-def pin(pid, cpu):
-    for tid in os.listdir(f"/proc/{pid}/task"):
-        os.sched_setaffinity(int(tid), {cpu})
-
-
 def against(loop, twin, seconds):
     """Speed of a loop, its twin's = 1: both on one CPU in turns of some ms, so that what slows the
     machine slows both."""
@@ -388,42 +298,78 @@ def budget():
            "count"], rows)
 
 
-def memleak(target, fn):
-    return Tracer(in_peers("memleak-libbpf", "-p", str(target.p.pid), "3600"), None)
+class Busy:
+    """bench/busy: threads that count, some calls deep."""
+
+    def __init__(self, threads, depth):
+        self.p = subprocess.Popen([os.path.join(BUILD, "bench", "busy"), str(threads), str(depth)],
+                                  stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.p.stdout.readline()
+
+    def ask(self, word):
+        self.p.stdin.write(word + "\n")
+        self.p.stdin.flush()
+        return json.loads(self.p.stdout.readline())
+
+    def end(self):
+        self.p.stdin.close()
+        self.p.wait()
 
 
-def ours_memory(mode, *args):
-    return lambda target, fn: roletrace(target.p.pid, "--memory", mode, "-f", "bench_push", *args)
+BPF_STATS = "/proc/sys/kernel/bpf_stats_enabled"
 
 
-def memory():
-    """A malloc/free pair, and the floor: the same probes, whose programs leave at once."""
-    subjects = [(mode + suffix, ours_memory(mode, *args)) for mode in ("growth", "live", "stacks")
-                for suffix, args in ((" floor", ["--empty-programs"]), ("", []))]
-    if subprocess.run(in_peers("which", "memleak-libbpf"), capture_output=True).returncode == 0:
-        subjects.append(("memleak", memleak))
-    ns = {}
-    with Target() as t:
-        bare = min(t.ask("malloc", 1000000) for _ in range(ROUNDS))
-        for _ in range(ROUNDS):
-            for name, attach in subjects:
-                ns.setdefault(name, []).append(time_traced(t, attach, "malloc"))
-    ns = {name: statistics.median(v) for name, v in ns.items()}
-    rows = [["untraced", f"{bare:.0f}", "", "", ""]]
-    # whose libc is not the target's it probes nothing, and says nothing
-    peer = ns.get("memleak", 0) if ns.get("memleak", 0) > 10 * bare else None
-    for mode in ("growth", "live", "stacks"):
-        floor, full = ns[mode + " floor"], ns[mode]
-        ratio = f"{(full - floor) / (peer - floor):.2f}" if peer else "-"
-        rows.append([mode, f"{full:.0f}", f"{floor:.0f}", f"{full - floor:.0f}", ratio])
-    if peer:
-        rows.append(["memleak", f"{peer:.0f}", "", "", ""])
-    table("One malloc and free of 64 bytes, ns", ["--memory", "traced", "floor", "above the floor",
-                                                  "above the floor ÷ memleak's"], rows)
+def samplers(pid):
+    """(ns, runs) of the BPF programs of a process that run at samples, as the kernel counts them."""
+    ns = runs = 0
+    for fd in os.listdir(f"/proc/{pid}/fdinfo"):
+        try:
+            with open(f"/proc/{pid}/fdinfo/{fd}") as f:
+                info = dict(line.rstrip("\n").split(":\t", 1) for line in f if ":\t" in line)
+        except OSError:
+            continue
+        if info.get("prog_type") == "7":  # BPF_PROG_TYPE_PERF_EVENT
+            ns, runs = ns + int(info["run_time_ns"]), runs + int(info["run_cnt"])
+    return ns, runs
 
 
-PARTS = {"memory": memory, "per-call": per_call, "exits": exits, "budget": budget, "ready": ready,
-         "daemon": daemon, "idle": idle}
+def sampled(hz, depth, seconds=3):
+    """A sampler's price by the kernel's own account, then what it takes from the target's speed."""
+    busy, twin = Busy(16, depth), Busy(16, depth)
+    bare = against(busy, twin, seconds / 2)
+    tr = Tracer([ROLETRACE, "--pid", str(busy.p.pid), "--no-functions", "--no-threads", "--memory", "off",
+                 f"--cpu-profile={hz}", "-o", "json:/dev/null"], "attached to")
+    kept = against(busy, twin, seconds / 2) / bare
+    twin.end()
+    for tid in os.listdir(f"/proc/{busy.p.pid}/task"):
+        os.sched_setaffinity(int(tid), range(os.cpu_count()))
+    with open(BPF_STATS, "w") as f:
+        f.write("1")
+    try:
+        (ns0, runs0), a = samplers(tr.p.pid), busy.ask("stat")
+        time.sleep(seconds)
+        (ns1, runs1), b = samplers(tr.p.pid), busy.ask("stat")
+    finally:
+        with open(BPF_STATS, "w") as f:
+            f.write("0")
+    tr.stop()
+    busy.end()
+    cpu_s, wall_ns = (b["cpu_ns"] - a["cpu_ns"]) / 1e9, b["now_ns"] - a["now_ns"]
+    each = (ns1 - ns0) / max(hz * cpu_s, 1)  # samples of others are dropped at once, and are in it
+    return [hz, depth, f"{cpu_s / wall_ns * 1e9:.2f}", f"{each / 1e3:.1f} µs", f"{100 * (ns1 - ns0) / wall_ns:.3f} %",
+            f"{100 * each * hz * 16 / 1e9:.2f} %", f"{kept:.4f}"]
+
+
+def profile():
+    """16 busy threads. Their CPUs are what there is: for 16 CPUs the price is multiplied."""
+    rows = [sampled(hz, depth) for hz in (49, 997) for depth in (4, 20)]
+    table("A CPU profile of 16 busy threads",
+          ["Hz", "calls deep", "CPUs they had", "a sample", "all samples, of a CPU", "on 16 CPUs it would be", "speed kept"],
+          rows)
+
+
+PARTS = {"per-call": per_call, "exits": exits, "budget": budget, "ready": ready,
+         "daemon": daemon, "idle": idle, "profile": profile}
 
 
 def main():
@@ -433,9 +379,7 @@ def main():
     for n in names:
         if n not in PARTS:
             sys.exit(f"bench: no part '{n}': {', '.join(PARTS)}")
-    kernel = os.uname().release
-    model = re.search(r"model name\s*: (.*)", open("/proc/cpuinfo").read())
-    print(f"Linux {kernel}, {os.cpu_count()} CPUs, {model.group(1) if model else '?'}")
+    print(machine())
     for n in names:
         PARTS[n]()
 

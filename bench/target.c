@@ -3,6 +3,8 @@
  * What the benchmarks trace. Reads commands, one a line, answers each with one number:
  *   FUNCTION CALLS      ns per call in a tight loop
  *   pingpong TRIPS      ns per round trip of a byte between two processes on one CPU
+ *   malloc PAIRS        ns per malloc and free of 64 bytes
+ *   keep BLOCKS         that many blocks of 64 bytes, kept for good; their number
  * Its functions differ in their first instruction: push, mov (single-stepped), nop. A thousand more
  * are never called: idle_0 … idle_999.
  */
@@ -99,6 +101,16 @@ static double time_blocks(long pairs)
 	return (now_ns() - start) / (double)pairs;
 }
 
+static double keep_blocks(long n)
+{
+	for (long i = 0; i < n; i++) {
+		void *p = malloc(64);
+
+		__asm__ volatile("" : : "r"(p));
+	}
+	return (double)n;
+}
+
 int main(void)
 {
 	static const struct {
@@ -116,7 +128,7 @@ int main(void)
 	CPU_ZERO(&one);
 	CPU_SET(0, &one);
 	sched_setaffinity(0, sizeof(one), &one);
-	printf("ready\n");
+	printf("ready %d\n", getpid());
 	fflush(stdout);
 	while (scanf("%31s %ld", word, &n) == 2) {
 		double ns = -1;
@@ -125,6 +137,8 @@ int main(void)
 			ns = pingpong(n);
 		if (!strcmp(word, "malloc"))
 			ns = time_blocks(n);
+		if (!strcmp(word, "keep"))
+			ns = keep_blocks(n);
 		for (size_t i = 0; i < sizeof(fns) / sizeof(fns[0]); i++)
 			if (!strcmp(word, fns[i].name))
 				ns = time_calls(fns[i].fn, n);

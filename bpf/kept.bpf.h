@@ -19,6 +19,23 @@ static __always_inline rt_u64 load(const rt_u64 *p)
 	return *(const volatile rt_u64 *)p;
 }
 
+/*
+ * The name of the thread as innermost frames, where stacks are told apart by it: so stacks need no
+ * room for names where these do not matter, and names of threads that have ended are known.
+ */
+static __always_inline void keep_name(struct unwind *u, const struct task_struct *t)
+{
+	struct rt_kept_head *h = kept_head_now();
+	rt_u64 name[2] = {};
+
+	if (!h || !h->by_thread)
+		return;
+	bpf_probe_read_kernel(name, sizeof(name), t->comm);
+	keep_frame(u, RT_FRAME_PC(RT_OBJECT_NAME, name[0]));
+	keep_frame(u, RT_FRAME_PC(RT_OBJECT_NAME, name[0] >> 48 | name[1] << 16));
+	keep_frame(u, RT_FRAME_PC(RT_OBJECT_NAME, name[1] >> 32));
+}
+
 struct kept_walk {
 	struct unwind *u;
 	rt_u32 first;

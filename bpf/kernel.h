@@ -78,6 +78,8 @@ struct uprobes_state {
 
 struct mm_struct {
 	unsigned long start_stack;
+	unsigned long total_vm; /* pages */
+	unsigned long data_vm;
 	struct uprobes_state uprobes_state;
 };
 
@@ -142,6 +144,7 @@ struct task_struct {
 	struct pid *thread_pid;
 	__u64 utime;
 	__u64 stime;
+	unsigned long nvcsw; /* how often it blocked */
 	__u64 start_time;
 	char comm[16];
 	struct files_struct *files;

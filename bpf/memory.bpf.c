@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * Allocations: programs at the entries and ends of an allocator's functions, and at page faults.
+ * Allocations: programs at the entries and ends of an allocator's functions.
  *
  * Only the outermost call of a thread counts: realloc may call malloc, and free. The call that has
  * begun is kept with its stack pointer; one that begins closely below it is inside it, one at or
- * above it shows that it is dead (a thread cancelled in the midst, a longjmp). Functions that
- * never call another of their family need no entry program (glibc's malloc and calloc): their end
- * alone tells all, the size of the block being in its chunk.
+ * above it shows that it is dead (a thread cancelled in the midst, a longjmp), and so does another
+ * value where its return address was. Functions that never call another of their family need no
+ * entry program (glibc's malloc and calloc): their end alone tells all, the size of the block being
+ * in its chunk.
  *
  * A block's address belongs to nobody else from the allocator's return to its being called again
  * with it. So the table of blocks is written at the end of an allocation, before the caller sees
@@ -25,8 +26,6 @@ char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
 /* An allocator's own frames are no larger than this, all of them together. */
 #define ALLOCATOR_STACK_BYTES (64ull << 10)
-/* Frames of panicked calls that were not swept yet: this many are looked through. */
-#define STALE_FRAMES 4
 
 #define CHUNK_MMAPPED 2u
 #define CHUNK_FLAGS 7u
@@ -63,24 +62,6 @@ static __always_inline struct rt_mem_sums *owner_sums(rt_u32 owner)
 	rt_u32 key = shard_of(owner);
 
 	return bpf_map_lookup_elem(&owners, &key);
-}
-
-/* The call path that is running: that of the innermost frame that is not known to be dead. */
-static __always_inline rt_u32 owner_at(struct task_struct *t, rt_u64 sp)
-{
-	struct rt_stack *s = bpf_task_storage_get(&stacks, t, 0, 0);
-	rt_u32 depth;
-
-	if (!s)
-		return RT_PATH_ROOT;
-	depth = s->depth;
-	for (int i = 0; i < STALE_FRAMES && depth; i++, depth--) {
-		const struct rt_frame *f = &s->f[(depth - 1) & (RT_STACK_DEPTH - 1)];
-
-		if (f->sp > sp || f->flags & RT_FRAME_FOREIGN)
-			return f->path;
-	}
-	return RT_PATH_ROOT;
 }
 
 /* What glibc's block really takes: malloc_usable_size. */
@@ -199,9 +180,24 @@ static __always_inline void on_unknown_free(rt_u64 cookie, rt_u64 block)
 		add(&e->unknown_bytes, chunk_bytes(block));
 }
 
-static __always_inline bool is_inside(const struct rt_mem_call *call, rt_u64 sp)
+/*
+ * Calls that are kept have a return probe, so their return address is the kernel's trampoline until
+ * they return. One that was left by a longjmp has been overwritten by what is deeper now.
+ */
+static __always_inline bool is_alive(struct task_struct *t, const struct rt_mem_call *call)
 {
-	return call && call->sp && sp <= call->sp && call->sp - sp < ALLOCATOR_STACK_BYTES;
+	struct xol_area *area = t->mm->uprobes_state.xol_area;
+	rt_u64 slot;
+
+	return !area || bpf_probe_read_user(&slot, sizeof(slot), (void *)call->sp) ||
+	       slot == area->vaddr;
+}
+
+static __always_inline bool is_inside(struct task_struct *t, const struct rt_mem_call *call,
+				      rt_u64 sp)
+{
+	return call && call->sp && sp <= call->sp && call->sp - sp < ALLOCATOR_STACK_BYTES &&
+	       is_alive(t, call);
 }
 
 /* Entries of functions whose end will be seen. */
@@ -225,7 +221,7 @@ int mem_enter(struct pt_regs *ctx)
 		lose(RT_MEM_LOST_NO_STORAGE);
 		return 0;
 	}
-	if (is_inside(call, sp))
+	if (is_inside(t, call, sp))
 		return 0;
 	call->sp = sp;
 	call->op = op;
@@ -340,7 +336,7 @@ static __always_inline int on_return(struct pt_regs *ctx, bool native)
 	if (call && call->sp == sp && call->op == op && !alone) {
 		mine = *call;
 		call->sp = 0;
-	} else if (is_inside(call, sp)) {
+	} else if (is_inside(t, call, sp)) {
 		return 0;
 	} else if (!alone) {
 		lose(RT_MEM_LOST_ORPHANS);
@@ -424,7 +420,7 @@ int mem_entry(struct pt_regs *ctx)
 		call = bpf_task_storage_get(&calls, t, 0, 0);
 		if (call && call->skip)
 			call->skip = 0;
-		else if (ctx->di && !is_inside(call, ctx->sp))
+		else if (ctx->di && !is_inside(t, call, ctx->sp))
 			on_free(cookie, ctx->di);
 		break;
 	case RT_MEM_SKIP:
@@ -444,23 +440,6 @@ int mem_entry(struct pt_regs *ctx)
 		count_free(sums_of(family, ctx->si), ctx->si);
 		break;
 	}
-	return 0;
-}
-
-/* --memory growth: who touches memory for the first time. */
-SEC("tp_btf/page_fault_user")
-int BPF_PROG(page_fault, unsigned long address, struct pt_regs *regs, unsigned long error_code)
-{
-	struct task_struct *t = bpf_get_current_task_btf();
-	rt_u64 *n;
-	rt_u32 key;
-
-	if (!is_ours(t))
-		return 0;
-	key = shard_of(owner_at(t, regs->sp));
-	n = bpf_map_lookup_elem(&faults, &key);
-	if (n)
-		add(n, 1);
 	return 0;
 }
 

@@ -11,17 +11,10 @@
 
 #include <bpf/bpf_helpers.h>
 
+#include "owner.bpf.h"
 #include "roletrace/hist.h"
 #include "roletrace/memory.h"
 #include "roletrace/sample.h"
-
-/* The function programs' own: only read here, to know who allocates. */
-struct {
-	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, int);
-	__type(value, struct rt_stack);
-} stacks SEC(".maps");
 
 /* key: thread. value: its call of the allocator that has begun. Bound: one per thread, freed with
  * it. No memory: lost memory_no_storage. */
@@ -59,15 +52,6 @@ struct {
 	__type(key, rt_u32);
 	__type(value, struct rt_mem_sums);
 } owners SEC(".maps");
-
-/* key: call path * shards + shard. Page faults there. Bound: the paths. */
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, 1);
-	__type(key, rt_u32);
-	__type(value, rt_u64);
-} faults SEC(".maps");
 
 /* key: address. value: the live block. Written by the thread that allocates or frees it, read by
  * collect. Bound: --max-blocks. Full: counted as unowned. */

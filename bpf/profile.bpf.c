@@ -13,19 +13,25 @@
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
 
+#include "blocked.bpf.h"
 #include "kept.bpf.h"
+#include "lock_site.bpf.h"
 #include "unwind.bpf.h"
+#include "waits.bpf.h"
+#include "wakers.bpf.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
 #define TASK_DEAD 0x80 /* include/linux/sched.h */
-#define INT3 0xcc
+#define FUTEX_SYSCALL 202
+#define USER_CS_64 0x33
 
 const volatile rt_u64 off_cpu_min_ns;
 
 /* Written by the daemon. */
 volatile rt_u32 target_tgid;
-volatile rt_u32 running; /* 1: count */
+volatile rt_u32 running;  /* 1: count */
+volatile rt_u64 start_ns; /* since when */
 
 /* Written by the programs. */
 rt_u64 cpu_samples;
@@ -34,54 +40,20 @@ rt_u64 off_cpu_lost;		  /* waits whose stack was not kept */
 rt_u64 off_cpu_waits, off_cpu_ns; /* all, those below the minimum too */
 rt_u64 off_cpu_short, off_cpu_short_ns;
 rt_u64 no_storage;
+rt_u64 futex_waits_lost; /* in no stack of their futex */
 
-/* key: thread. value: its wait. Written by switches, read by blocked_now. Bound: one per thread of
- * the target, freed with it. No memory: no_storage. */
+/* key: a futex and the stack of who waited there. Written here, read by collect. Bound: set at
+ * load. Full: futex_waits_lost. */
 struct {
-	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, int);
-	__type(value, struct rt_blocked);
-} blocked SEC(".maps");
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 1);
+	__type(key, struct rt_lock_wait);
+	__type(value, struct rt_waits);
+} futex_waits SEC(".maps");
 
 static __always_inline bool is_target(const struct task_struct *t)
 {
 	return t->tgid == (int)target_tgid && running;
-}
-
-/*
- * Behind a breakpoint the instruction pointer is one byte too far, inside an instruction that has
- * not run: the rows are those of the breakpoint's own address, if it is code at all (padding
- * between functions looks the same, and has no rows). 1: it is at or behind a breakpoint.
- */
-__noinline int leave_breakpoint(struct unwind *u)
-{
-	rt_u8 code[2];
-	rt_u64 pc;
-
-	if (!u)
-		return 0;
-	pc = u->pc - 1;
-	if (bpf_probe_read_user(code, sizeof(code), (void *)pc))
-		return 0;
-	if (code[0] == INT3 && find_map(&u->map, pc) &&
-	    find_rule(u->map.object, u->map.vaddr + (pc - u->map.start))) {
-		u->pc = pc;
-		return 1;
-	}
-	return code[1] == INT3;
-}
-
-/* A thread that is in the kernel: what it asked for is its innermost frame. */
-static __always_inline void begin_in_kernel(struct unwind *u, const struct pt_regs *regs)
-{
-	rt_s64 call = (rt_s64)regs->orig_ax;
-	rt_u64 what = call >= 0 ? (rt_u64)call + 1 : 0;
-
-	UNWIND_SET_REGS(u, regs);
-	if (call < 0 && leave_breakpoint(u))
-		what = RT_KERNEL_BREAKPOINT;
-	keep_frame(u, RT_FRAME_PC(RT_OBJECT_KERNEL, what));
 }
 
 SEC("perf_event")
@@ -99,6 +71,7 @@ int cpu_sample(struct bpf_perf_event_data *ctx)
 		__sync_fetch_and_add(&cpu_lost, 1);
 		return 0;
 	}
+	keep_name(u, t);
 	if ((ctx->regs.cs & 3) == 3) {
 		UNWIND_SET_REGS(u, &ctx->regs);
 		asm volatile(""); /* or both ways end in one load, and the verifier knows no such
@@ -116,6 +89,25 @@ int cpu_sample(struct bpf_perf_event_data *ctx)
 	return 0;
 }
 
+/* Or the lock of parking_lot. */
+static __always_inline rt_u64 futex_of(const struct pt_regs *regs)
+{
+	rt_u64 lock;
+
+	if (regs->orig_ax != FUTEX_SYSCALL || regs->cs != USER_CS_64)
+		return 0;
+	lock = (rt_u32)regs->dx == 1 ? waits_for_parking_lot(regs) : 0;
+	return lock ?: regs->di;
+}
+
+static __always_inline void count_at_futex(const struct rt_blocked *b, rt_u32 place, rt_u64 ns)
+{
+	struct rt_lock_wait key = { .futex = b->futex, .place = place };
+
+	if (key.futex && place && !count_waits(&futex_waits, &key, ns))
+		__sync_fetch_and_add(&futex_waits_lost, 1);
+}
+
 /* The current thread stops here to wait. */
 static __always_inline void begin_wait(struct task_struct *t, rt_u64 now)
 {
@@ -128,32 +120,48 @@ static __always_inline void begin_wait(struct task_struct *t, rt_u64 now)
 		return;
 	}
 	b->place = 0;
+	forget_waker(b);
+	b->futex = futex_of((struct pt_regs *)bpf_task_pt_regs(t));
 	b->since_ns = now;
 	u = unwind_begin(RT_UNWIND_OFF_CPU);
 	if (!u)
 		return;
+	keep_name(u, t);
 	begin_in_kernel(u, (struct pt_regs *)bpf_task_pt_regs(t));
 	unwind_user(u, t);
 	b->place = keep_stack(u, RT_STACK_OFF_CPU);
 	unwind_end(u);
 }
 
+/* Of a wait from before the gate opened the stack was taken from outside. */
+static __always_inline rt_u32 place_of(const struct rt_blocked *b)
+{
+	return b->since_ns == start_ns ? b->older_place : b->place;
+}
+
 static __always_inline void end_wait(struct task_struct *t, rt_u64 now)
 {
 	struct rt_blocked *b = bpf_task_storage_get(&blocked, t, 0, 0);
+	rt_u32 place;
+	bool older;
 	rt_u64 ns;
 
 	if (!b || !b->since_ns)
 		return;
 	ns = now - b->since_ns;
+	place = place_of(b);
+	older = b->since_ns == start_ns;
 	b->since_ns = 0;
 	__sync_fetch_and_add(&off_cpu_waits, 1);
 	__sync_fetch_and_add(&off_cpu_ns, ns);
 	if (ns >= off_cpu_min_ns) {
-		if (b->place)
-			count_stack(b->place, 1, ns);
+		if (place)
+			count_stack(place, 1, ns);
 		else
 			__sync_fetch_and_add(&off_cpu_lost, 1);
+		count_wake(b, place, ns);
+		if (!older)
+			count_at_futex(b, place, ns);
 	} else {
 		__sync_fetch_and_add(&off_cpu_short, 1);
 		__sync_fetch_and_add(&off_cpu_short_ns, ns);
@@ -167,6 +175,19 @@ int BPF_PROG(off_cpu, bool preempt, struct task_struct *prev, struct task_struct
 		begin_wait(prev, bpf_ktime_get_ns());
 	if (is_target(next))
 		end_wait(next, bpf_ktime_get_ns());
+	return 0;
+}
+
+SEC("tp_btf/sched_waking")
+int BPF_PROG(waking, struct task_struct *t)
+{
+	struct rt_blocked *b;
+
+	if (!is_target(t))
+		return 0;
+	b = bpf_task_storage_get(&blocked, t, 0, 0);
+	if (b && b->since_ns)
+		note_waker(b, ctx, target_tgid);
 	return 0;
 }
 
@@ -192,6 +213,7 @@ int blocked_now(struct bpf_iter__task *ctx)
 	if (!b)
 		return 0;
 	copy = *b;
+	copy.place = place_of(b);
 	if (copy.since_ns)
 		bpf_seq_write(ctx->meta->seq, &copy, sizeof(copy));
 	return 0;

@@ -32,8 +32,15 @@ static __always_inline struct rt_stack *stack_make(struct task_struct *t)
 	struct rt_stack *s;
 	rt_u32 tid = t->pid;
 
-	if (!stacks_by_tid)
-		return bpf_task_storage_get(&stacks, t, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	/*
+	 * The kernel may refuse for a moment: while it takes the storage of an earlier trace off
+	 * this task, or when the few stacks it keeps ready on this CPU are used up (it fetches more
+	 * before it returns). So it is asked twice.
+	 */
+	if (!stacks_by_tid) {
+		s = bpf_task_storage_get(&stacks, t, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+		return s ?: bpf_task_storage_get(&stacks, t, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	}
 	s = bpf_map_lookup_elem(&tid_stacks, &tid);
 	if (s || add_tid_stack(tid))
 		return s;

@@ -53,7 +53,13 @@ static __always_inline rt_u32 state_at_futex(struct rt_thread *r, const struct p
 	r->wait_val = val;
 	if (cmd == FUTEX_LOCK_PI || cmd == FUTEX_LOCK_PI2)
 		return RT_STATE_LOCK;
-	if (val != 2 || (cmd != FUTEX_WAIT && cmd != FUTEX_WAIT_BITSET))
+	if (cmd != FUTEX_WAIT && cmd != FUTEX_WAIT_BITSET)
+		return RT_STATE_FUTEX;
+	if (val == 1 && own) {
+		r->lock_addr = waits_for_parking_lot(regs);
+		return r->lock_addr ? RT_STATE_LOCK : RT_STATE_FUTEX;
+	}
+	if (val != 2)
 		return RT_STATE_FUTEX;
 	/* of another thread's memory nothing can be read here: the daemon looks at it */
 	return own && waits_for_mutex(regs) ? RT_STATE_LOCK : RT_STATE_FUTEX;
@@ -66,7 +72,7 @@ static __always_inline rt_u32 blocked_in(struct rt_thread *r, struct task_struct
 	rt_u32 nr, kind;
 
 	r->syscall = 0;
-	r->wait_addr = 0;
+	r->wait_addr = r->lock_addr = 0;
 	if (!regs)
 		return RT_STATE_OTHER;
 	nr = regs->orig_ax; /* -1 in faults and interrupts */

@@ -26,13 +26,12 @@
 
 #include "thread_rows.bpf.h"
 #include "threads_maps.bpf.h"
+#include "who_wakes.bpf.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
 #define TASK_STOPPED_OR_TRACED 0x0c /* include/linux/sched.h */
 #define TASK_DEAD 0x80
-
-#define KERNEL_STACK_BYTES 32768 /* with KASAN; else half of it */
 
 /* ---- events ---- */
 
@@ -53,8 +52,9 @@ static __always_inline void end_wait(struct rt_thread *r, rt_u32 row, rt_u64 now
 	if (state == RT_STATE_RUNNABLE || state == RT_STATE_PREEMPTED)
 		queue_add(row, ns);
 	else if ((state == RT_STATE_FUTEX || state == RT_STATE_LOCK) && r->wait_addr)
-		futex_add(r->wait_addr, r->wait_ip, (rt_u64)r->wait_op << 32 | r->wait_val,
-			  state == RT_STATE_LOCK, ns);
+		futex_add(r->lock_addr ?: r->wait_addr, r->wait_ip,
+			  (rt_u64)r->wait_op << 32 | r->wait_val,
+			  r->lock_addr ? 2 : state == RT_STATE_LOCK, ns);
 }
 
 static __always_inline void begin(struct rt_thread *r)
@@ -129,33 +129,10 @@ static __always_inline void switched_in(struct task_struct *t, rt_u64 now)
 	end(r);
 }
 
-/*
- * The kernel does not tell programs that they run in an interrupt. But that has a stack of its
- * own, which ctx lies on; unless it came in user mode: then the registers saved are no system
- * call's. (A page fault that wakes somebody is taken for an interrupt.)
- */
-static __always_inline bool in_interrupt(struct task_struct *t, void *ctx)
-{
-	const struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(t);
-	rt_u64 here = 0;
-
-	bpf_probe_read_kernel(&here, sizeof(here), &ctx);
-	if (here - (rt_u64)t->stack >= KERNEL_STACK_BYTES)
-		return true;
-	return t->mm && regs && (long)regs->orig_ax < 0;
-}
-
-static __always_inline enum rt_woken who_wakes(struct task_struct *waker, void *ctx)
-{
-	if (in_interrupt(waker, ctx))
-		return RT_WOKEN_BY_INTERRUPT;
-	return waker->tgid == (int)target_tgid ? RT_WOKEN_BY_THREAD : RT_WOKEN_BY_PROCESS;
-}
-
 static __always_inline void book_waker(struct rt_thread *r, void *ctx)
 {
 	struct task_struct *waker = bpf_get_current_task_btf();
-	rt_u32 who = who_wakes(waker, ctx), pid = waker->pid;
+	rt_u32 who = who_wakes(waker, ctx, target_tgid), pid = waker->pid;
 
 	r->woken[who & 3]++;
 	if (who != RT_WOKEN_BY_THREAD)

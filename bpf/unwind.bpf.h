@@ -23,6 +23,7 @@
 #include <bpf/bpf_helpers.h>
 
 #include "unwind_maps.bpf.h"
+#include "unwind_whose.bpf.h"
 
 #define DWARF_RBP 6
 #define DWARF_RSP 7
@@ -32,6 +33,7 @@
 
 #define MAX_FP_FRAME_BYTES (1u << 20)
 #define XOL_SLOT_BYTES 128
+#define INT3 0xcc
 #define MAX_REPLACED 64 /* return addresses: as deep as the kernel goes */
 
 /* ---- the tables ----
@@ -135,9 +137,9 @@ __noinline rt_u32 find_rule(rt_u32 object, rt_u64 vaddr)
 
 /* ---- one step ---- */
 
-static __always_inline bool read_word(rt_u64 *out, rt_u64 at)
+static __always_inline bool read_word(rt_u64 *out, rt_u64 at WHOSE)
 {
-	return !bpf_probe_read_user(out, sizeof(*out), (void *)at);
+	return !read_user(out, sizeof(*out), at);
 }
 
 static __always_inline long finish(struct unwind *u, enum rt_unwind_end why)
@@ -147,10 +149,9 @@ static __always_inline long finish(struct unwind *u, enum rt_unwind_end why)
 }
 
 /* The frame of a signal: struct ucontext at rsp, its registers from byte 40 on. */
-__noinline int leave_signal(struct unwind *u)
+UNWIND_FN int leave_signal(struct unwind *u WHOSE)
 {
-	if (!u ||
-	    bpf_probe_read_user(u->context, sizeof(u->context), (void *)(u->reg[DWARF_RSP] + 40)))
+	if (!u || read_user(u->context, sizeof(u->context), u->reg[DWARF_RSP] + 40))
 		return 0;
 	u->reg[8] = u->context[0];
 	u->reg[9] = u->context[1];
@@ -176,18 +177,18 @@ __noinline int leave_signal(struct unwind *u)
 
 /* mov $15, %eax (or rax); syscall: the C library's way back from a handler, without rows in some.
  */
-static __always_inline bool is_sigreturn(rt_u64 pc)
+static __always_inline bool is_sigreturn(rt_u64 pc WHOSE)
 {
 	rt_u64 code[2] = {};
 
-	if (bpf_probe_read_user(code, 9, (void *)pc))
+	if (read_user(code, 9, pc))
 		return false;
 	return (code[0] == 0x0f0000000fc0c748ull && code[1] == 0x05) ||
 	       (code[0] & 0xffffffffffffffull) == 0x050f0000000fb8ull;
 }
 
 /* No rows: the frame pointer, if it leads to a frame above whose return address is in code. */
-__noinline int follow_frame_pointer(struct unwind *u)
+UNWIND_FN int follow_frame_pointer(struct unwind *u WHOSE)
 {
 	struct rt_unwind_map m;
 	rt_u64 pair[2], bp, sp;
@@ -198,7 +199,7 @@ __noinline int follow_frame_pointer(struct unwind *u)
 	sp = u->reg[DWARF_RSP];
 	if (!(u->known & KNOWN_BP) || bp < sp || bp - sp > MAX_FP_FRAME_BYTES || bp & 7)
 		return 0;
-	if (bpf_probe_read_user(pair, sizeof(pair), (void *)bp) || !find_map(&m, pair[1] - 1))
+	if (read_user(pair, sizeof(pair), bp) || !find_map(&m, pair[1] - 1))
 		return 0;
 	u->reg[DWARF_RBP] = pair[0];
 	u->reg[DWARF_RSP] = bp + 16;
@@ -245,7 +246,7 @@ __noinline int find_replaced(struct unwind *u, rt_u64 slot)
 }
 
 /* A word of the block that was read below the CFA, or one of its own. */
-__noinline int read_saved(struct unwind *u, rt_u64 cfa, rt_s32 offset, rt_u64 *out)
+UNWIND_FN int read_saved(struct unwind *u, rt_u64 cfa, rt_s32 offset, rt_u64 *out WHOSE)
 {
 	rt_u32 i = (rt_u32)(offset + (rt_s32)(BLOCK_WORDS * 8));
 
@@ -255,10 +256,10 @@ __noinline int read_saved(struct unwind *u, rt_u64 cfa, rt_s32 offset, rt_u64 *o
 		*out = u->block[(i >> 3) & (BLOCK_WORDS - 1)];
 		return 1;
 	}
-	return read_word(out, cfa + (rt_s64)offset);
+	return read_word(out, cfa + (rt_s64)offset HIS);
 }
 
-static __always_inline long apply(struct unwind *u, const struct rt_unwind_rule *r)
+static __always_inline long apply(struct unwind *u, const struct rt_unwind_rule *r WHOSE)
 {
 	rt_u64 cfa, bp = u->reg[DWARF_RBP], saved = 0;
 	rt_u32 reg = r->reg & 15, known = u->known & (KNOWN_BP | KNOWN_SP);
@@ -267,7 +268,7 @@ static __always_inline long apply(struct unwind *u, const struct rt_unwind_rule 
 		return finish(u, RT_END_REGISTER);
 	cfa = u->reg[reg] + (rt_s64)r->cfa_offset;
 	if (r->cfa == RT_CFA_DEREF) {
-		if (!read_word(&saved, cfa))
+		if (!read_word(&saved, cfa HIS))
 			return finish(u, RT_END_MEMORY);
 		cfa = saved + (rt_s64)r->cfa_add;
 	} else if (r->cfa == RT_CFA_PLT) {
@@ -278,20 +279,20 @@ static __always_inline long apply(struct unwind *u, const struct rt_unwind_rule 
 		return finish(u, RT_END_LOOP);
 	/* it begins below the stack pointer, perhaps on a page that was never touched */
 	u->block_words = BLOCK_WORDS;
-	if (bpf_probe_read_user(u->block, sizeof(u->block), (void *)(cfa - sizeof(u->block)))) {
+	if (read_user(u->block, sizeof(u->block), cfa - sizeof(u->block))) {
 		u->block_words = 0;
-		if (!read_word(&u->block[BLOCK_WORDS - 1], cfa - 8))
+		if (!read_word(&u->block[BLOCK_WORDS - 1], cfa - 8 HIS))
 			return finish(u, RT_END_MEMORY);
 	}
 	if (r->rbp == RT_RBP_AT_CFA) {
-		if (!read_saved(u, cfa, r->rbp_offset, &saved))
+		if (!read_saved(u, cfa, r->rbp_offset, &saved HIS))
 			return finish(u, RT_END_MEMORY);
 		u->reg[DWARF_RBP] = saved;
 		known |= KNOWN_BP;
 	} else if (r->rbp == RT_RBP_AT_RBP) {
 		if (!(known & KNOWN_BP))
 			return finish(u, RT_END_REGISTER);
-		if (!read_word(&saved, bp + (rt_s64)r->rbp_offset))
+		if (!read_word(&saved, bp + (rt_s64)r->rbp_offset HIS))
 			return finish(u, RT_END_MEMORY);
 		u->reg[DWARF_RBP] = saved;
 	} else if (r->rbp == RT_RBP_LOST) {
@@ -324,7 +325,7 @@ static __always_inline void count_unknown(void)
 }
 
 /* Keeps the frame at pc and goes to its caller. 1: that was the last. */
-__noinline int unwind_step(struct unwind *u)
+UNWIND_FN int unwind_step(struct unwind *u WHOSE)
 {
 	rt_u32 key;
 	struct rt_unwind_rule *r;
@@ -342,28 +343,33 @@ __noinline int unwind_step(struct unwind *u)
 		if (u->caller)
 			return finish(u, RT_END_NOT_CODE);
 		keep_frame(u, RT_FRAME_PC(0, pc));
-		return follow_frame_pointer(u) ? 0 : finish(u, RT_END_NO_ROWS);
+		return follow_frame_pointer(u HIS) ? 0 : finish(u, RT_END_NO_ROWS);
 	}
 	vaddr = u->map.vaddr + (pc - u->map.start);
 	keep_frame(u, RT_FRAME_PC(u->map.object, vaddr));
 	key = find_rule(u->map.object, vaddr) - 1;
 	r = bpf_map_lookup_elem(&unwind_rules, &key);
 	if (!r || r->cfa == RT_CFA_SIGNAL || r->cfa == RT_CFA_NONE) {
-		if ((r && r->cfa == RT_CFA_SIGNAL) || is_sigreturn(u->pc))
-			return leave_signal(u) ? 0 : finish(u, RT_END_MEMORY);
+		if ((r && r->cfa == RT_CFA_SIGNAL) || is_sigreturn(u->pc HIS))
+			return leave_signal(u HIS) ? 0 : finish(u, RT_END_MEMORY);
 		/* the ABI's mark of the outermost frame, for where a thread begins without rows */
 		if (u->map.object && u->known & KNOWN_BP && !u->reg[DWARF_RBP])
 			return finish(u, RT_END_ROOT);
-		return follow_frame_pointer(u) ? 0 : finish(u, RT_END_NO_ROWS);
+		return follow_frame_pointer(u HIS) ? 0 : finish(u, RT_END_NO_ROWS);
 	}
 	if (r->cfa == RT_CFA_END)
 		return finish(u, RT_END_ROOT);
-	return (int)apply(u, r);
+	return (int)apply(u, r HIS);
 }
 
-static long unwind_one(rt_u64 n, struct unwind **u)
+struct unwind_walk {
+	struct unwind *u;
+	struct task_struct *t;
+};
+
+static long unwind_one(rt_u64 n, struct unwind_walk *w)
 {
-	return unwind_step(*u) ? 1 : 0;
+	return unwind_step(w->u WHOSE_IS(w->t)) ? 1 : 0;
 }
 
 /* ---- the whole ---- */
@@ -423,9 +429,45 @@ static __always_inline void leave_probe_slot(struct unwind *u, const struct upro
 		u->pc = ut->vaddr + off;
 }
 
-/* Fills in the frames of t, the current thread, from the registers set in u. */
+/*
+ * Behind a breakpoint the instruction pointer is one byte too far, inside an instruction that has
+ * not run: the rows are those of the breakpoint's own address, if it is code at all (padding
+ * between functions looks the same, and has no rows). 1: it is at or behind a breakpoint.
+ */
+UNWIND_FN int leave_breakpoint(struct unwind *u WHOSE)
+{
+	rt_u8 code[2];
+	rt_u64 pc;
+
+	if (!u)
+		return 0;
+	pc = u->pc - 1;
+	if (read_user(code, sizeof(code), pc))
+		return 0;
+	if (code[0] == INT3 && find_map(&u->map, pc) &&
+	    find_rule(u->map.object, u->map.vaddr + (pc - u->map.start))) {
+		u->pc = pc;
+		return 1;
+	}
+	return code[1] == INT3;
+}
+
+/* A thread that is in the kernel: what it asked for is its innermost frame. */
+static __always_inline void begin_in_kernel(struct unwind *u, const struct pt_regs *regs WHOSE)
+{
+	rt_s64 call = (rt_s64)regs->orig_ax;
+	rt_u64 what = call >= 0 ? (rt_u64)call + 1 : 0;
+
+	UNWIND_SET_REGS(u, regs);
+	if (call < 0 && leave_breakpoint(u HIS))
+		what = RT_KERNEL_BREAKPOINT;
+	keep_frame(u, RT_FRAME_PC(RT_OBJECT_KERNEL, what));
+}
+
+/* Fills in the frames of t from the registers set in u. */
 static __always_inline void unwind_user(struct unwind *u, struct task_struct *t)
 {
+	struct unwind_walk w = { .u = u, .t = t };
 	struct uprobe_task *ut = t->utask;
 	struct mm_struct *mm = t->mm;
 	struct xol_area *area = mm ? mm->uprobes_state.xol_area : NULL;
@@ -438,7 +480,7 @@ static __always_inline void unwind_user(struct unwind *u, struct task_struct *t)
 	if (u->trampoline && u->pc - u->trampoline < 2)
 		u->caller = find_replaced(u, u->reg[DWARF_RSP] - 8);
 	u->map.start = u->map.end = 0;
-	bpf_loop(RT_UNWIND_FRAMES + 1, unwind_one, &u, 0);
+	bpf_loop(RT_UNWIND_FRAMES + 1, unwind_one, &w, 0);
 }
 
 #endif

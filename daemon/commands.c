@@ -44,6 +44,30 @@ int command__list(const struct options *opts)
 	return code;
 }
 
+/* Its allocators; functions are what list is for. */
+static int check_process(const struct options *opts, const struct machine *machine)
+{
+	struct target target = { .pidfd = -1, .exe_fd = -1 };
+	struct options only_memory = *opts;
+	struct plan *plan = NULL;
+	char *reason = NULL;
+	int err = target__open(opts->pid, &target, &reason), code;
+
+	if (err)
+		return code__say(code__of(err), reason, strerror(-err));
+	only_memory.no_functions = true;
+	if (opts->memory < OPTION_MEMORY_LIVE)
+		only_memory.memory = OPTION_MEMORY_LIVE;
+	code = planning__target(&only_memory, &machine->mode, &target, false, &plan);
+	if (!code) {
+		printf("\nprocess %d (%s), ", target.pid, target.comm);
+		plan__print_allocators(plan, stdout);
+	}
+	plan__free(plan);
+	target__close(&target);
+	return code;
+}
+
 int command__check(const struct options *opts)
 {
 	const struct feature *missing;
@@ -56,7 +80,7 @@ int command__check(const struct options *opts)
 	missing = features__missing(&machine.features);
 	if (!missing) {
 		printf("roletrace can trace here\n");
-		return CODE_OK;
+		return opts->pid ? check_process(opts, &machine) : CODE_OK;
 	}
 	printf("roletrace cannot trace here: %s\n", missing->name);
 	return CODE_NOT_ALLOWED;

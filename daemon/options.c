@@ -53,7 +53,9 @@ enum {
 	KEY_CPU_PROFILE,
 	KEY_OFF_CPU,
 	KEY_OFF_CPU_MIN,
+	KEY_WAKERS,
 	KEY_PROFILE_STACKS,
+	KEY_BY_THREAD,
 	KEY_CNT,
 };
 
@@ -78,6 +80,7 @@ static const char doc[] =
 	"  sudo roletrace --pid 4711 --pid 4712            two at once\n"
 	"  roletrace list --exe target/release/pool_sv2    what would be probed\n"
 	"  sudo roletrace check                    what this machine allows\n"
+	"  sudo roletrace check --pid 4711         ... and which allocators that process has\n"
 	"  roletrace report role.json --sort p95   a saved snapshot again\n"
 	"  roletrace report role.json -o role.csv  ... in another format\n"
 	"  roletrace flame role.json -o role.html  flamegraphs; also .svg .folded .pb.gz\n"
@@ -88,7 +91,7 @@ static const char doc[] =
 
 static const char args_doc[] =
 	"--pid N... | --name COMM | --exe PATH\n-- COMMAND [ARGUMENT...]\nlist "
-	"--pid N | --exe PATH\ncheck\nreport FILE\nflame FILE -o FILE";
+	"--pid N | --exe PATH\ncheck [--pid N]\nreport FILE\nflame FILE -o FILE";
 
 static const struct argp_option table[] = {
 	{ "pid", 'p', "N", 0, "The process to trace; repeatable: several at once, a file each", 0 },
@@ -132,14 +135,14 @@ static const struct argp_option table[] = {
 	  "Write the snapshot to FILE (repeatable; default ./roletrace-COMM-PID.json; `-' is "
 	  "standard output). FORMAT is json, csv, csv-buckets, csv-threads, prom, or of stacks "
 	  "html, svg, folded, pprof or speedscope; without it FILE's suffix "
-	  "tells",
+	  "tells. svg-live:FILE or FILE.live.svg name the kind of stacks, as of --kind",
 	  2 },
 	{ "sort", KEY_SORT, "total|calls|avg|p95|max|self|name", 0,
 	  "Order of the report's rows (default: total)", 2 },
 	{ "limit", KEY_LIMIT, "N", 0, "At most N rows in each of the report's tables", 2 },
 	{ "width", KEY_WIDTH, "N", 0,
 	  "report: for N columns (default: the terminal's, 80 where there is none)", 2 },
-	{ "kind", KEY_KIND, "cpu|calls|off-cpu|live|alloc|live-calls|alloc-calls", 0,
+	{ "kind", KEY_KIND, "cpu|calls|off-cpu|wakers|live|alloc|live-calls|alloc-calls", 0,
 	  "flame: which stacks (default: the first of these that there are)", 2 },
 	{ "diff", KEY_DIFF, "OLD", 0, "flame: what changed since the snapshot OLD", 2 },
 	{ NULL, 0, NULL, 0, "How to measure", 3 },
@@ -177,6 +180,10 @@ static const struct argp_option table[] = {
 	{ "off-cpu", KEY_OFF_CPU, NULL, 0, "Follow where its threads wait, and how long", 3 },
 	{ "off-cpu-min", KEY_OFF_CPU_MIN, "USEC", 0,
 	  "But not waits shorter than USEC microseconds (implies --off-cpu)", 3 },
+	{ "by-thread", KEY_BY_THREAD, NULL, 0,
+	  "Stacks of --cpu-profile and --off-cpu by the names of threads", 3 },
+	{ "wakers", KEY_WAKERS, NULL, 0,
+	  "And who ends these waits, with its stack (implies --off-cpu)", 3 },
 	{ "profile-stacks", KEY_PROFILE_STACKS, "N", OPTION_HIDDEN, NULL, 3 },
 	{ "empty-programs", KEY_EMPTY_PROGRAMS, NULL, OPTION_HIDDEN, NULL, 3 },
 	{ "assume-seccomp-kills", KEY_ASSUME_SECCOMP_KILLS, NULL, OPTION_HIDDEN, NULL, 3 },
@@ -371,13 +378,14 @@ static unsigned int commands_of(int key)
 	case KEY_EXCLUDE:
 		return TRACE | LIST | REPORT;
 	case 'p':
+	case KEY_MEMORY:
+	case KEY_ALLOCATOR:
+		return TRACE | LIST | CHECK;
 	case KEY_EXE:
 	case KEY_DEBUG_FILE:
 	case KEY_PROFILE:
 	case KEY_NO_FUNCTIONS:
 	case KEY_EXIT:
-	case KEY_MEMORY:
-	case KEY_ALLOCATOR:
 		return TRACE | LIST;
 	case 'o':
 		return TRACE | REPORT | FLAME;
@@ -416,11 +424,16 @@ static void check_whole(struct argp_state *state, const struct options *o)
 			argp_error(state, "flame needs the FILE of a snapshot, and -o FILE");
 		return;
 	}
-	if (o->command == COMMAND_CHECK || o->command == COMMAND_REPORT) {
+	if (o->command == COMMAND_REPORT) {
 		if (ways)
-			argp_error(state, "check and report take no process");
-		if (o->command == COMMAND_REPORT && !o->file)
+			argp_error(state, "report takes no process");
+		if (!o->file)
 			argp_error(state, "report needs the FILE of a snapshot");
+		return;
+	}
+	if (o->command == COMMAND_CHECK) {
+		if (ways > !!o->pid || o->pids.cnt > 1)
+			argp_error(state, "check takes one --pid at most");
 		return;
 	}
 	if (o->command == COMMAND_LIST && (o->name || o->argv || o->pids.cnt > 1))
@@ -432,6 +445,8 @@ static void check_whole(struct argp_state *state, const struct options *o)
 							     : "which process? give --pid N");
 	if (o->no_threads && o->stall_s > 0)
 		argp_error(state, "--no-threads contradicts --stall");
+	if (o->by_thread && !o->cpu_profile_hz && !o->off_cpu)
+		argp_error(state, "--by-thread needs --cpu-profile or --off-cpu");
 	if (o->sample_given && o->memory != OPTION_MEMORY_STACKS)
 		argp_error(state, "--sample-bytes is for --memory stacks");
 	if (o->no_functions && (o->functions.cnt || o->crates.cnt || o->debug_file))
@@ -521,6 +536,12 @@ static error_t parse_one(int key, char *arg, struct argp_state *state)
 	case KEY_OFF_CPU_MIN:
 		o->off_cpu = true;
 		parse_count(state, "off-cpu-min", arg, 0, 1000000, &o->off_cpu_min_us);
+		break;
+	case KEY_BY_THREAD:
+		o->by_thread = true;
+		break;
+	case KEY_WAKERS:
+		o->off_cpu = o->wakers = true;
 		break;
 	case KEY_PROFILE_STACKS:
 		parse_count(state, "profile-stacks", arg, 1, 1000000, &o->profile_stacks);

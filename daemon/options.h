@@ -85,9 +85,10 @@ struct options {
 	unsigned int limit;	     /* rows per table; 0: all */
 	unsigned int width;	     /* columns; 0: the terminal's */
 	unsigned int cpu_profile_hz; /* 0: no CPU profile */
-	bool off_cpu;
+	bool off_cpu, wakers;
 	unsigned int off_cpu_min_us;
 	unsigned int profile_stacks; /* 0: the default */
+	bool by_thread;
 	bool no_functions, no_threads, raw, verbose;
 	double stall_s;		   /* what hangs that long is told; 0: the default */
 	const char *without;	   /* kernel features to take for missing (tests), or NULL */

@@ -100,10 +100,32 @@ int outputs__open(struct outputs *o, const struct options *opts)
 	return code;
 }
 
+/* That stacks which are asked for by their kind are going to be recorded. */
+static int check_recorded(const struct output *out, const struct options *opts)
+{
+	const bool recorded[] = {
+		[FLAME_CPU] = opts->cpu_profile_hz,
+		[FLAME_CALLS] = !opts->no_functions,
+		[FLAME_OFF_CPU] = opts->off_cpu,
+		[FLAME_LIVE] = opts->memory == OPTION_MEMORY_STACKS,
+		[FLAME_ALLOC] = opts->memory == OPTION_MEMORY_STACKS,
+	};
+	enum flame_kind kind = out->dest.kind;
+
+	if (kind == FLAME_ANY || recorded[kind])
+		return CODE_OK;
+	log_error("-o '%s': %s is recorded with %s", out->spec, flame_infos[kind].title,
+		  flame_infos[kind].how);
+	return CODE_USAGE;
+}
+
 int outputs__check(const struct options *opts)
 {
 	struct outputs o = {};
 	int code = outputs__open(&o, opts);
+
+	for (size_t i = 0; i < o.cnt && !code; i++)
+		code = check_recorded(&o.data[i], opts);
 
 	for (size_t i = 0; i < o.cnt && !code && opts->pids.cnt > 1; i++) {
 		if (!o.data[i].stream || !strcmp(o.data[i].dest.path, "/dev/null"))
@@ -121,6 +143,23 @@ static bool keeps_its_name(const struct options *opts, const struct export_dest 
 	return opts->pids.cnt < 2 && (!opts->follow || dest->exporter == &export_prom);
 }
 
+/* The pid goes before ".svg", and before ".live.svg" too. */
+static char *name_of_run(const char *spec, const struct export_dest *dest, const struct run_name *n)
+{
+	size_t path_at = (size_t)(dest->path - spec), len = strlen(dest->path);
+	const char *suffix = dest->exporter->suffix;
+	struct strbuf longer = STRBUF_INIT;
+	char *name;
+
+	if (dest->kind != FLAME_ANY)
+		strbuf__addf(&longer, ".%s%s", flame_infos[dest->kind].word, suffix);
+	if (longer.len && len > longer.len && !strcmp(dest->path + len - longer.len, longer.s))
+		suffix = longer.s;
+	name = longer.oom ? NULL : naming__of_run(spec, path_at, suffix, n);
+	strbuf__free(&longer);
+	return name;
+}
+
 static int add_run(struct outputs *o, const struct options *opts, const char *spec,
 		   const struct run_name *n)
 {
@@ -134,7 +173,7 @@ static int add_run(struct outputs *o, const struct options *opts, const char *sp
 	else if (export__find(spec, &dest, &reason) || keeps_its_name(opts, &dest))
 		name = strdup(spec); /* what is wrong with it is said there */
 	else
-		name = naming__of_run(spec, (size_t)(dest.path - spec), dest.exporter->suffix, n);
+		name = name_of_run(spec, &dest, n);
 	strbuf__free(&reason);
 	code = name ? add(o, name) : code__say(CODE_FAILED, NULL, "out of memory");
 	free(name);
@@ -179,13 +218,29 @@ int outputs__write(struct outputs *o, const struct snapshot *s, bool last)
 	return code;
 }
 
-int outputs__check_flames(const struct outputs *o, bool diff)
+/* --kind is of those outputs that name none. */
+static int settle_kind(struct output *out, enum flame_kind asked)
+{
+	if (out->dest.kind == FLAME_ANY)
+		out->dest.kind = asked;
+	if (asked == FLAME_ANY || out->dest.kind == asked)
+		return CODE_OK;
+	log_error("-o '%s' contradicts --kind %s", out->spec, flame_infos[asked].word);
+	return CODE_USAGE;
+}
+
+int outputs__check_flames(struct outputs *o, bool diff, enum flame_kind asked)
 {
 	for (size_t i = 0; i < o->cnt; i++) {
 		const struct exporter *e = o->data[i].dest.exporter;
 
-		if (e->flame && !(diff && e->no_diff))
+		if (e->flame && !(diff && e->no_diff)) {
+			int code = settle_kind(&o->data[i], asked);
+
+			if (code)
+				return code;
 			continue;
+		}
 		log_error("-o '%s': %s cannot hold %s", o->data[i].spec, e->name,
 			  e->flame ? "a difference (html, svg and folded can)"
 				   : "a flamegraph (html, svg, folded, pprof and speedscope can)");
@@ -194,12 +249,44 @@ int outputs__check_flames(const struct outputs *o, bool diff)
 	return CODE_OK;
 }
 
-int outputs__write_flames(struct outputs *o, const struct flame_ask *ask)
+/* That a file has what is asked for; of none in particular, that it has any. */
+static int check_kind(const struct snapshot *s, const char *path, enum flame_kind kind)
+{
+	unsigned int kinds = flame__kinds(s);
+	struct strbuf has = STRBUF_INIT;
+
+	if (kind == FLAME_ANY ? kinds : kinds & 1u << kind)
+		return CODE_OK;
+	for (int i = 0; i < FLAME_CNT; i++)
+		if (kinds & 1u << i)
+			strbuf__addf(&has, "%s%s", has.len ? ", " : "", flame_infos[i].word);
+	if (kind == FLAME_ANY)
+		log_error("'%s' has no stacks to show: neither a profile nor calls", path);
+	else
+		log_error("'%s' has no %s (recorded with %s); it has: %s", path,
+			  flame_infos[kind].title, flame_infos[kind].how, has.len ? has.s : "none");
+	strbuf__free(&has);
+	return CODE_USAGE;
+}
+
+int outputs__check_kinds(const struct outputs *o, const struct snapshot *s, const char *path,
+			 bool any)
+{
+	int code = CODE_OK;
+
+	for (size_t i = 0; i < o->cnt && !code; i++)
+		if (any || o->data[i].dest.kind != FLAME_ANY)
+			code = check_kind(s, path, o->data[i].dest.kind);
+	return code;
+}
+
+int outputs__write_flames(struct outputs *o, const struct snapshot *s, const struct snapshot *old)
 {
 	int code = CODE_OK;
 
 	for (size_t i = 0; i < o->cnt; i++) {
-		int err = export__write_flame(&o->data[i].dest, ask);
+		struct flame_ask ask = { .s = s, .old = old, .kind = o->data[i].dest.kind };
+		int err = export__write_flame(&o->data[i].dest, &ask);
 
 		if (!err)
 			continue;

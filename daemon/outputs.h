@@ -9,9 +9,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "export/flame.h"
 #include "ui/report.h"
 
-struct flame_ask;
 struct options;
 struct output;
 struct snapshot;
@@ -33,9 +33,15 @@ void outputs__free(struct outputs *o);
 
 /* Writes all, but what is no file to be replaced (a pipe, say) only when this is the last time. */
 int outputs__write(struct outputs *o, const struct snapshot *s, bool last);
-/* The same for flame: that all formats are of stacks (and can show a difference), and writing. */
-int outputs__check_flames(const struct outputs *o, bool diff);
-int outputs__write_flames(struct outputs *o, const struct flame_ask *ask);
+/*
+ * The same for flame: that all formats are of stacks (and can show a difference), of which kind
+ * (asked, where an output does not say), and writing. old: NULL for no difference.
+ */
+int outputs__check_flames(struct outputs *o, bool diff, enum flame_kind asked);
+int outputs__write_flames(struct outputs *o, const struct snapshot *s, const struct snapshot *old);
+/* That the snapshot, of that file, has the stacks the outputs name; any: has some for each. */
+int outputs__check_kinds(const struct outputs *o, const struct snapshot *s, const char *path,
+			 bool any);
 /* One line for each file. */
 void outputs__say_written(const struct outputs *o);
 

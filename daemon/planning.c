@@ -151,6 +151,29 @@ int planning__target(const struct options *o, const struct attach_mode *mode, st
 	return code_of_plan(err, reason);
 }
 
+int planning__library(const struct options *o, const struct attach_mode *mode,
+		      const struct target *t, size_t object, struct plan **out)
+{
+	struct plan_source source = { t->objects[object].fd, t->objects[object].path };
+	struct plan_request req = {
+		.exe_name = source.path,
+		.memory = memory_of(o),
+		.layer = (enum plan_layer)o->allocator,
+		.no_default = true,
+		.library = true,
+	};
+	char *reason = NULL, root[64];
+	struct plan_input in = { .sources = &source, .source_cnt = 1, .root = root };
+	int err;
+
+	snprintf(root, sizeof(root), "/proc/%d/task/%d/root", t->pid, t->proc_tid);
+	err = plan__new_isolated(&in, &req, out, &reason);
+	if (err)
+		log_debug("plan: '%s': %s", source.path, reason ? reason : strerror(-err));
+	free(reason);
+	return err;
+}
+
 int planning__file(const struct options *o, const struct attach_mode *mode, struct plan **out)
 {
 	char *path = realpath(o->exe, NULL); /* debug files lie beside the file, not a link to it */

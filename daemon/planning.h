@@ -4,6 +4,7 @@
 #define PLANNING_H
 
 #include <stdbool.h>
+#include <stddef.h>
 
 struct attach_mode;
 struct options;
@@ -16,6 +17,9 @@ struct target;
  */
 int planning__target(const struct options *o, const struct attach_mode *mode, struct target *t,
 		     bool list, struct plan **out);
+/* The allocators of one of its libraries (its place in objects). 0 or -errno; says nothing. */
+int planning__library(const struct options *o, const struct attach_mode *mode,
+		      const struct target *t, size_t object, struct plan **out);
 /* Of --exe, for the list command. */
 int planning__file(const struct options *o, const struct attach_mode *mode, struct plan **out);
 

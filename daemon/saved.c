@@ -114,7 +114,7 @@ static int filter(struct snapshot *s, const struct options *opts, size_t *left_o
 		.excludes = opts->excludes.data,
 		.exclude_cnt = opts->excludes.cnt,
 	};
-	size_t all = s->fn_cnt;
+	size_t all = snapshot__probed(s);
 	int code = check_globs(s, &opts->functions, "function", false);
 
 	code = code ?: check_globs(s, &opts->crates, "crate", true);
@@ -122,7 +122,7 @@ static int filter(struct snapshot *s, const struct options *opts, size_t *left_o
 		log_error("out of memory");
 		code = CODE_FAILED;
 	}
-	*left_out = all - s->fn_cnt;
+	*left_out = all - snapshot__probed(s);
 	if (!code && *left_out && !s->fn_cnt) {
 		log_error("--exclude leaves no function of this snapshot");
 		code = CODE_USAGE;
@@ -148,7 +148,9 @@ int saved__report(const struct options *opts)
 	int code = outputs__open(&outputs, opts);
 
 	code = code ?: saved__load(&opts->file, 1, &s);
+	code = code ?: outputs__check_kinds(&outputs, s, opts->file, false);
 	code = code ?: filter(s, opts, &ro.left_out);
+	ro.chosen = opts->functions.cnt || opts->crates.cnt;
 	if (!code && outputs.cnt) {
 		code = outputs__write(&outputs, s, true);
 		if (!code)

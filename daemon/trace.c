@@ -10,8 +10,10 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
+#include "attach/memory.h"
 #include "attach/profiler.h"
 #include "attach/stacks.h"
+#include "attach/standing.h"
 #include "attach/threads.h"
 #include "attach/tracer.h"
 #include "base/clock.h"
@@ -20,6 +22,7 @@
 #include "choose.h"
 #include "codes.h"
 #include "collect/collect.h"
+#include "latecomers.h"
 #include "machine.h"
 #include "options.h"
 #include "outputs.h"
@@ -48,9 +51,11 @@ struct run {
 	bool target_open;
 	struct plan *plan;
 	struct tracer *tracer;
-	struct threads *threads;   /* NULL: not watched */
-	struct stacks *stacks;	   /* NULL: nobody asks for native ones */
-	struct profiler *profiler; /* NULL: no profiles */
+	struct threads *threads;       /* NULL: not watched */
+	struct stacks *stacks;	       /* NULL: nobody asks for native ones */
+	struct profiler *profiler;     /* NULL: no profiles */
+	struct standing *standing;     /* NULL: nobody asks for stacks of who waits */
+	struct latecomers *latecomers; /* NULL: no allocators are traced */
 	struct collector *collector;
 	struct outputs outputs;
 	struct live *live;
@@ -171,12 +176,13 @@ static void watch_threads(struct run *r)
 static int keep_stacks(struct run *r)
 {
 	const struct options *o = r->opts;
+	struct stacks_opts so = { .places = o->profile_stacks, .by_thread = o->by_thread };
 	char *reason = NULL;
 	int err;
 
 	if (!o->cpu_profile_hz && !o->off_cpu && !takes_block_stacks(o))
 		return CODE_OK;
-	err = stacks__new(&r->target, o->profile_stacks, &r->stacks, &reason);
+	err = stacks__new(&r->target, &so, &r->stacks, &reason);
 	return err ? code__say(code__of(err), reason, strerror(-err)) : CODE_OK;
 }
 
@@ -186,16 +192,32 @@ static int attach_profiler(struct run *r)
 	struct profiler_opts po = {
 		.hz = o->cpu_profile_hz,
 		.off_cpu = o->off_cpu,
+		.wakers = o->wakers,
 		.off_cpu_min_ns = o->off_cpu_min_us * 1000,
 	};
 	char *reason = NULL;
 	int err;
 
+	if (r->threads || po.off_cpu)
+		r->standing = po.standing =
+			standing__new(&r->target, tracer__kernel_tgid(r->tracer), r->stacks);
 	if (!po.hz && !po.off_cpu)
 		return CODE_OK;
 	err = profiler__new(&r->target, tracer__object(r->tracer), r->stacks, &po, &r->profiler,
 			    &reason);
 	return err ? code__say(code__of(err), reason, strerror(-err)) : CODE_OK;
+}
+
+/* Functions and what is mapped already can be traced without. */
+static void watch_for_allocators(struct run *r)
+{
+	const struct memory *memory = tracer__memory(r->tracer);
+
+	if (!memory || memory__why(memory))
+		return;
+	r->latecomers = latecomers__new(r->opts, &r->machine->mode, &r->target, r->plan, r->tracer);
+	if (!r->latecomers)
+		log_warn("cannot watch for allocators that are mapped later: %s", strerror(errno));
 }
 
 static int attach(struct run *r)
@@ -229,11 +251,20 @@ static int attach(struct run *r)
 		return err;
 	co.profiler = r->profiler;
 	co.stacks = r->stacks;
+	co.standing = r->standing;
 	co.debug_file = r->opts->debug_file;
 	r->collector = collector__new(r->plan, &r->target, r->tracer, &co);
 	if (!r->collector)
 		return code__say(CODE_FAILED, NULL, strerror(errno));
+	watch_for_allocators(r);
 	return CODE_OK;
+}
+
+static void clear_screen(void *run)
+{
+	struct run *r = run;
+
+	live__clear(r->live, r->session->stop_ns ? stderr : stdout);
 }
 
 static int prepare(struct run *r, int pid)
@@ -248,6 +279,8 @@ static int prepare(struct run *r, int pid)
 	r->live = live__new(&ro);
 	if (!r->live)
 		return code__say(CODE_FAILED, NULL, "out of memory");
+	if (isatty(STDERR_FILENO))
+		log__set_before(clear_screen, r);
 	code = outputs__open_run(&r->outputs, r->opts, r->target.comm, pid);
 	code = code ?: make_plan(r);
 	if (code)
@@ -289,8 +322,6 @@ static void say_stalls(struct run *r, uint64_t now)
 
 	for (size_t i = 0; i < cnt; i++)
 		stalls__describe(&stalls[i], "", 0, false, &text);
-	if (cnt)
-		live__clear(r->live, r->session->stop_ns ? stderr : stdout);
 	for (char *line = text.s, *end; (end = strchr(line, '\n')); line = end + 1)
 		log_warn("%.*s", (int)(end - line), line);
 	/* the file tells it as soon as the terminal does */
@@ -321,6 +352,8 @@ static void on_tick(struct run *r)
 	look_for_late(r, now);
 	say_stalls(r, now);
 	write_now = now >= r->next_write_ns;
+	if (!draw_now && draws(r) && !r->session->stop_ns)
+		live__draw_again(r->live, stdout);
 	if (!draw_now && !write_now)
 		return;
 	collector__set_light(r->collector, !write_now);
@@ -385,11 +418,12 @@ static enum run_end loop(struct run *r)
 		{ .fd = r->target.pidfd, .events = POLLIN },
 		{ .fd = s->timer_fd, .events = POLLIN },
 		{ .fd = r->stacks ? stacks__fd(r->stacks) : -1, .events = POLLIN },
+		{ .fd = latecomers__fd(r->latecomers), .events = POLLIN },
 	};
 	uint64_t ticks;
 
 	while (!session__is_over(s)) {
-		if (poll(fds, 4, wait_ms(s)) < 0 && errno != EINTR)
+		if (poll(fds, 5, wait_ms(s)) < 0 && errno != EINTR)
 			break;
 		if (fds[0].revents)
 			session__take_signal(s);
@@ -402,6 +436,8 @@ static enum run_end loop(struct run *r)
 		}
 		if (fds[3].revents)
 			stacks__tick(r->stacks, clock__mono_ns());
+		if (fds[4].revents)
+			latecomers__look(r->latecomers);
 		if (fds[2].revents && read(s->timer_fd, &ticks, sizeof(ticks)) == sizeof(ticks))
 			on_tick(r);
 	}
@@ -425,14 +461,16 @@ static int finish(struct run *r)
 	collector__free(r->collector);
 	threads__free(r->threads);
 	profiler__free(r->profiler);
+	standing__free(r->standing);
 	tracer__free(r->tracer);
 	stacks__free(r->stacks);
 	r->collector = NULL;
 	r->threads = NULL;
 	r->profiler = NULL;
+	r->standing = NULL;
 	r->tracer = NULL;
 	r->stacks = NULL;
-	live__clear(r->live, r->session->stop_ns ? stderr : stdout);
+	clear_screen(r);
 	code = outputs__write(&r->outputs, s, true);
 	if (r->outputs.on_stdout)
 		ro.colour = false;
@@ -449,9 +487,12 @@ static int finish(struct run *r)
 
 static void clean_up(struct run *r)
 {
+	log__set_before(NULL, NULL);
+	latecomers__free(r->latecomers);
 	collector__free(r->collector);
 	threads__free(r->threads);
 	profiler__free(r->profiler);
+	standing__free(r->standing);
 	tracer__free(r->tracer);
 	stacks__free(r->stacks);
 	live__free(r->live);

@@ -51,6 +51,15 @@ have_cargo() {
 		die 1 "cargo is $version, but $RUST_MIN or newer is needed: update it, or remove it and run this again"
 }
 
+# Some fixtures are static, with musl: only where rustup has the toolchain, and no failure without.
+add_musl() {
+	local target=x86_64-unknown-linux-musl
+
+	command -v rustup >/dev/null && [ ! -d "$(rustc --print sysroot 2>/dev/null)/lib/rustlib/$target" ] || return 0
+	say "adding Rust's target $target"
+	rustup target add "$target" >/dev/null 2>&1 || say "not to be had: its tests will skip"
+}
+
 # One line of what apt-get complained about: the first line of its own, else the last one printed.
 apt_reason() {
 	{ grep -m 1 '^[EW]: ' "$log" || tail -n 1 "$log"; } | cut -c 1-300
@@ -106,6 +115,7 @@ command -v dpkg-query >/dev/null ||
 if [ -n "$wants_rust" ] && ! have_cargo; then
 	want+=" $RUST"
 fi
+[ -z "$wants_rust" ] || add_musl
 # shellcheck disable=SC2086 # lists of words
 find_missing $want
 if [ -z "$missing" ]; then

@@ -66,6 +66,9 @@ $(FIX)/burns-of/%: tests/fixtures/c/burns.c tests/fixtures/c/fixture.h $(FIX)/li
 FIX_BIN += $(addprefix $(FIX)/burns-rust-,unwind abort)
 $(FIX)/burns-rust-%: tests/fixtures/rust/burns.rs
 	$(call say,FIXTURE,$@)$(RUST_FIXTURE) --crate-name burns -C panic=$* -C force-frame-pointers=no
+FIX_BIN += $(FIX)/burns-rust-debug
+$(FIX)/burns-rust-debug: tests/fixtures/rust/burns.rs
+	$(call say,FIXTURE,$@)$(RUST_FIXTURE) --crate-name burns -g
 burns-gcc-O0 = -O0
 burns-gcc-O3 = -O3
 burns-gcc-static-pie = -static-pie
@@ -82,6 +85,16 @@ $(FIX)/libplugin.so: tests/fixtures/libs/plugin.c
 	$(call say,FIXTURE,$@)mkdir -p $(@D) && $(CC) -O2 -shared -fPIC -o $@ $<
 $(FIX)/opens_plugin: tests/fixtures/libs/opens_plugin.c tests/fixtures/c/fixture.h
 	$(call say,FIXTURE,$@)mkdir -p $(@D) && $(CC) $(FIX_CFLAGS) -o $@ $< -ldl
+
+# L12: allocators that come with a library
+FIX_BIN += $(FIX)/late_allocs $(FIX)/late-allocs-rust $(FIX)/libgreedy.so $(FIX)/libgreedy-lto.so
+$(FIX)/late_allocs: tests/fixtures/libs/late_allocs.c tests/fixtures/c/fixture.h
+	$(call say,FIXTURE,$@)mkdir -p $(@D) && $(CC) $(FIX_CFLAGS) -o $@ $< -ldl
+$(FIX)/late-allocs-rust: tests/fixtures/rust/late_allocs.rs
+	$(call say,FIXTURE,$@)$(RUST_FIXTURE) --crate-name late_allocs
+$(FIX)/libgreedy-lto.so: RUST_ALLOCS = -C lto=fat -C codegen-units=1 -C panic=abort
+$(FIX)/libgreedy%so: tests/fixtures/rust/greedy.rs
+	$(call say,FIXTURE,$@)$(RUST_FIXTURE) --crate-name greedy --crate-type cdylib $(RUST_ALLOCS)
 
 # E1: one source, linked in all ways
 $(FIX)/calls-no-pie: FIX_LINK = -no-pie
@@ -110,6 +123,18 @@ $(FIX)/rust-allocs-counting: RUST_ALLOCS = --cfg counting
 $(FIX)/rust-allocs-%: tests/fixtures/rust/allocs.rs
 	$(call say,FIXTURE,$@)$(RUST_FIXTURE) $(RUST_ALLOCS)
 
+# A8: static, with musl's malloc (rustup target add x86_64-unknown-linux-musl); not everybody has it
+MUSL := x86_64-unknown-linux-musl
+ifneq ($(wildcard $(shell $(RUSTC) --print sysroot 2>/dev/null)/lib/rustlib/$(MUSL)/lib),)
+FIX_BIN += $(FIX)/rust-allocs-musl
+$(FIX)/rust-allocs-musl: RUST_ALLOCS = --target $(MUSL)
+endif
+
+# A8: jemalloc and mimalloc as Rust servers link them in. A minute to build, so only for slow-tests
+ALLOCATORS := $(O)/cargo/release/role_jemalloc
+$(ALLOCATORS): $(wildcard tests/fixtures/allocators/Cargo.* tests/fixtures/allocators/src/bin/*.rs) tests/fixtures/rust/allocs.rs
+	$(call say,CARGO,$@)$(cargo-build) --manifest-path tests/fixtures/allocators/Cargo.toml && touch $@
+
 TOKIO_PANICS := $(O)/cargo/release/tokio_panics
 $(TOKIO_PANICS): $(wildcard tests/fixtures/tokio/Cargo.* tests/fixtures/tokio/src/*.rs) tests/fixtures/rust/fixture.rs
 	$(call say,CARGO,$@)$(cargo-build) --manifest-path tests/fixtures/tokio/Cargo.toml && touch $@
@@ -120,9 +145,16 @@ $(STALLS): $(wildcard tests/fixtures/stalls/Cargo.* tests/fixtures/stalls/src/*.
 
 e2e-build: $(FIX_BIN) $(DEMO_ROLE) $(TOKIO_PANICS) $(STALLS)
 
+run-e2e = ROLETRACE=$(O)/roletrace FIXTURES=$(FIX) CARGO_BIN=$(O)/cargo/release \
+	PROMTOOL=$(or $(wildcard $(O)/promtool),promtool) python3 tests/e2e/run.py $(if $(T),-k '$(T)')
+
 # T=PATTERN runs some of them only
 e2e-tests: $(O)/roletrace e2e-build
-	$(Q)ROLETRACE=$(O)/roletrace FIXTURES=$(FIX) CARGO_BIN=$(O)/cargo/release \
-		PROMTOOL=$(or $(wildcard $(O)/promtool),promtool) python3 tests/e2e/run.py $(if $(T),-k '$(T)')
+	$(Q)$(run-e2e)
 
-.PHONY: demo-role e2e-build e2e-tests
+# what takes minutes to build or to run: part of check-roles
+slow-build: e2e-build $(ALLOCATORS)
+slow-tests: $(O)/roletrace slow-build
+	$(Q)$(run-e2e) --slow
+
+.PHONY: demo-role e2e-build e2e-tests slow-build slow-tests

@@ -14,6 +14,7 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#include "attach/growth.h"
 #include "attach/pidfilter.h"
 #include "attach/singles.h"
 #include "base/fs.h"
@@ -60,6 +61,10 @@ static const struct spec {
 			       "a thread's stack cannot be found (Linux 5.17)" },
 	[FEATURE_TRACEPOINTS] = { "tp_btf", "BTF tracepoints",
 				  "the ends of threads cannot be seen (Linux 5.5)" },
+	[FEATURE_MAP_LOCK] = { "map_lock", "memory maps",
+			       "no cheap word when they change (Linux 6.13): growth shows page "
+			       "faults only",
+			       true },
 	[FEATURE_TASK_ITER] = { "task_iter", "task iterator",
 				"calls in flight cannot be counted (Linux 6.1)" },
 	[FEATURE_TASK_REGS] = { "task_regs", "bpf_task_pt_regs",
@@ -271,16 +276,18 @@ static bool has_member(const struct btf *btf, const char *type, unsigned int kin
 static void probe_types(struct probing *p)
 {
 	struct btf *btf = p->thorough && p->out->f[FEATURE_BTF].ok ? btf__load_vmlinux_btf() : NULL;
-	bool tracepoints = true, iter = true, regs = true;
+	bool tracepoints = true, iter = true, regs = true, locks = true;
 
 	if (btf) {
 		tracepoints = btf__find_by_name_kind(btf, "btf_trace_sched_process_exit",
 						     BTF_KIND_TYPEDEF) > 0;
+		locks = growth__has_map_events(btf);
 		iter = has_member(btf, "bpf_iter_link_info", BTF_KIND_UNION, "task");
 		regs = has_member(btf, "bpf_func_id", BTF_KIND_ENUM, "BPF_FUNC_task_pt_regs");
 		btf__free(btf);
 	}
 	found(p, FEATURE_TRACEPOINTS, tracepoints, tracepoints ? "yes" : NULL);
+	found(p, FEATURE_MAP_LOCK, locks, locks ? "it is told when they change" : NULL);
 	found(p, FEATURE_TASK_ITER, iter, iter ? "of one process" : NULL);
 	found(p, FEATURE_TASK_REGS, regs, regs ? "yes" : NULL);
 }
@@ -362,6 +369,7 @@ struct attach_mode features__mode(const struct features *f)
 		.single_probes = !multi,
 		.any_process = multi && !f->f[FEATURE_MULTI_PID].ok,
 		.stacks_by_tid = !f->f[FEATURE_TASK_STORAGE].ok,
+		.no_map_events = !f->f[FEATURE_MAP_LOCK].ok,
 	};
 }
 

@@ -9,7 +9,6 @@
 #include "attach/mapped.h"
 
 #include <bpf/bpf.h>
-#include <bpf/btf.h>
 #include <bpf/libbpf.h>
 #include <errno.h>
 #include <stdio.h>
@@ -21,30 +20,32 @@
 #include "attach/blocksample.h"
 #include "attach/hands.h"
 #include "attach/stacks.h"
+#include "base/clock.h"
 #include "base/fail.h"
 #include "functions.skel.h"
 #include "memory.skel.h"
 
 #define BLOCKS_PER_READ 4096u
+#define LATE_BLOCKS (1u << 18)
 
 struct memory {
 	struct memory_bpf *skel;
 	const struct object *functions;
 	const struct plan *plan;
 	const struct target *target;
-	const char *const *paths;
+	const char *const *paths, *late_path; /* late_path: of the object that is being added */
+	uint64_t late_unix_ns[RT_MEM_MAX_FAMILIES];
 	char *why;
-	bool traced, shed, growth;
+	bool traced, shed;
 	bool sampled, sample_table, native; /* native: stacks are taken */
 	struct blocksample sample;
 	rt_u32 shards, owner_cnt;
-	struct bpf_link *faults_link, *exec_link;
+	struct bpf_link *exec_link;
 	struct hands_pile links;
 	size_t probe_cnt;
 	/* mapped maps */
 	struct rt_mem_sums *sums, *owners;
 	struct rt_mem_events *events;
-	rt_u64 *faults;
 };
 
 /* ---- what can be traced ---- */
@@ -78,18 +79,6 @@ static int find_why(struct memory *m, const struct memory_opts *opts)
 
 /* ---- loading ---- */
 
-static bool has_tracepoint(const char *name)
-{
-	struct btf *btf = btf__load_vmlinux_btf();
-	char type[64];
-	bool has;
-
-	snprintf(type, sizeof(type), "btf_trace_%s", name);
-	has = btf && btf__find_by_name_kind(btf, type, BTF_KIND_TYPEDEF) > 0;
-	btf__free(btf);
-	return has;
-}
-
 static bool has_table(const struct memory *m)
 {
 	if (m->plan->memory == PLAN_MEMORY_STACKS)
@@ -99,6 +88,24 @@ static bool has_table(const struct memory *m)
 		    !m->plan->allocators[i].rust)
 			return true;
 	return false;
+}
+
+static bool is_rust(const struct memory *m)
+{
+	for (size_t i = 0; i < m->plan->allocator_cnt; i++)
+		if (m->plan->allocators[i].chosen && !m->plan->allocators[i].rust)
+			return false;
+	return true;
+}
+
+/* Without need a small one, for allocators that may come. */
+static rt_u32 table_size(const struct memory *m, const struct memory_opts *opts)
+{
+	if (!m->traced || (is_rust(m) && !has_table(m)))
+		return 1;
+	if (has_table(m) || opts->max_blocks < LATE_BLOCKS)
+		return opts->max_blocks;
+	return LATE_BLOCKS;
 }
 
 static void choose_sample(struct memory *m, const struct memory_opts *opts)
@@ -138,7 +145,7 @@ static int set_up_sample(struct memory *m, const struct memory_opts *opts)
 static int load(struct memory *m, const struct memory_opts *opts)
 {
 	struct memory_bpf *skel = memory_bpf__open();
-	rt_u32 families = (rt_u32)m->plan->allocator_cnt + 1;
+	rt_u32 families = RT_MEM_MAX_FAMILIES; /* some may come later */
 	int err;
 
 	if (!skel)
@@ -149,8 +156,7 @@ static int load(struct memory *m, const struct memory_opts *opts)
 	skel->bss->target_tgid = opts->tgid;
 	bpf_program__set_autoload(skel->progs.mem_enter, m->traced);
 	bpf_program__set_autoload(skel->progs.mem_entry, m->traced);
-	bpf_program__set_autoload(skel->progs.page_fault, m->growth);
-	if (m->traced || m->growth)
+	if (m->traced)
 		err = bpf_map__reuse_fd(skel->maps.stacks,
 					bpf_map__fd(m->functions->skel->maps.stacks));
 	else
@@ -162,15 +168,11 @@ static int load(struct memory *m, const struct memory_opts *opts)
 						  families * RT_MEM_CLASSES * m->shards);
 	err = err ?: bpf_map__set_max_entries(skel->maps.events, families * m->shards);
 	err = err ?: bpf_map__set_max_entries(skel->maps.owners, m->owner_cnt * m->shards);
-	err = err ?: bpf_map__set_max_entries(skel->maps.faults, m->owner_cnt * m->shards);
-	err = err
-		      ?: bpf_map__set_max_entries(skel->maps.blocks,
-						  has_table(m) ? opts->max_blocks : 1);
+	err = err ?: bpf_map__set_max_entries(skel->maps.blocks, table_size(m, opts));
 	err = err ?: memory_bpf__load(skel);
 	err = err ?: mapped__new_readonly(skel->maps.sums, &m->sums);
 	err = err ?: mapped__new_readonly(skel->maps.events, &m->events);
-	err = err ?: mapped__new_readonly(skel->maps.owners, &m->owners);
-	return err ?: mapped__new_readonly(skel->maps.faults, &m->faults);
+	return err ?: mapped__new_readonly(skel->maps.owners, &m->owners);
 }
 
 /* ---- links ---- */
@@ -224,7 +226,7 @@ static int attach_part(struct memory *m, rt_u32 object, enum part part, struct b
 								: m->skel->progs.mem_return,
 					      [PART_ENTRY] = m->skel->progs.mem_entry };
 	struct hands_request req = { .prog_fd = bpf_program__fd(progs[part]),
-				     .path = m->paths[object],
+				     .path = m->late_path ?: m->paths[object],
 				     .pid = m->target->leader_gone ? 0 : m->target->pid,
 				     .offsets = b->offsets,
 				     .cookies = b->cookies,
@@ -265,9 +267,30 @@ static int attach(struct memory *m)
 {
 	int err = attach_tracepoint(m->skel->progs.mem_exec, &m->exec_link);
 
-	if (!err && m->growth)
-		err = attach_tracepoint(m->skel->progs.page_fault, &m->faults_link);
 	return err ?: m->traced ? attach_allocators(m) : 0;
+}
+
+int memory__adopt(struct memory *m, size_t first, const char *path)
+{
+	rt_u32 object = m->plan->allocators[first].object;
+	struct batch b = { .offsets = calloc(m->plan->mem_site_cnt + 1, sizeof(*b.offsets)),
+			   .cookies = calloc(m->plan->mem_site_cnt + 1, sizeof(*b.cookies)) };
+	int err = b.offsets && b.cookies ? 0 : -ENOMEM;
+
+	m->late_path = path;
+	for (int part = 0; part < PART_CNT && !err && m->traced && !m->shed; part++)
+		err = attach_part(m, object, (enum part)part, &b);
+	m->late_path = NULL;
+	for (size_t i = first; i < m->plan->allocator_cnt; i++)
+		m->late_unix_ns[i] = clock__unix_ns();
+	free(b.offsets);
+	free(b.cookies);
+	return err;
+}
+
+uint64_t memory__since_unix_ns(const struct memory *m, rt_u32 allocator)
+{
+	return m->late_unix_ns[allocator];
 }
 
 int memory__new(const struct object *functions, const struct plan *plan,
@@ -288,7 +311,6 @@ int memory__new(const struct object *functions, const struct plan *plan,
 	err = find_why(m, opts);
 	m->traced = plan->memory && !m->why;
 	choose_sample(m, opts);
-	m->growth = opts->growth && !opts->no_kernel && has_tracepoint("page_fault_user");
 	if (!err && (err = load(m, opts)))
 		fail(reason, err, "cannot load the memory programs: %s", strerror(-err));
 	if (!err && (err = attach(m)))
@@ -325,13 +347,11 @@ void memory__free(struct memory *m, struct hands_pile *to)
 		hands__move(to, &m->links);
 	else
 		hands__close(&m->links);
-	bpf_link__destroy(m->faults_link);
 	bpf_link__destroy(m->exec_link);
 	if (m->skel) {
 		mapped__free(m->skel->maps.sums, m->sums);
 		mapped__free(m->skel->maps.events, m->events);
 		mapped__free(m->skel->maps.owners, m->owners);
-		mapped__free(m->skel->maps.faults, m->faults);
 		memory_bpf__destroy(m->skel);
 	}
 	free(m->why);
@@ -389,14 +409,11 @@ void memory__events(const struct memory *m, rt_u32 allocator, struct rt_mem_even
 	}
 }
 
-void memory__owner(const struct memory *m, rt_u32 path, struct rt_mem_sums *out, rt_u64 *faults)
+void memory__owner(const struct memory *m, rt_u32 path, struct rt_mem_sums *out)
 {
 	memset(out, 0, sizeof(*out));
-	*faults = 0;
-	for (rt_u32 i = 0; i < m->shards; i++) {
+	for (rt_u32 i = 0; i < m->shards; i++)
 		add_sums(out, &m->owners[path * m->shards + i]);
-		*faults += *(const volatile rt_u64 *)&m->faults[path * m->shards + i];
-	}
 }
 
 const struct blocksample *memory__sample(const struct memory *m)

@@ -22,7 +22,6 @@ struct stacks;
 struct memory_opts {
 	bool no_kernel;	     /* the kernel lacks what it takes: only the process is watched */
 	bool no_returns;     /* return probes would kill the target */
-	bool growth;	     /* page faults by call path */
 	rt_u32 max_blocks;   /* bound of the table of live blocks */
 	rt_u64 sample_bytes; /* blocks of the sample have a native stack; 0: no sample */
 	bool sample_table;   /* only they are in the table */
@@ -40,6 +39,11 @@ int memory__new(const struct object *functions, const struct plan *plan,
 		char **reason);
 void memory__start(struct memory *m);
 void memory__stop(struct memory *m);
+/* Traces the allocators that were added to the plan, from its first-th on; the path that opens
+ * their file. 0 or -errno. */
+int memory__adopt(struct memory *m, size_t first, const char *path);
+/* When an allocator that came later was attached to; 0: from the start on. */
+uint64_t memory__since_unix_ns(const struct memory *m, rt_u32 allocator);
 /* Takes the allocators' probes away; what was counted stays. */
 void memory__shed(struct memory *m);
 /* The open links go to the closer. */
@@ -53,8 +57,8 @@ size_t memory__probe_cnt(const struct memory *m);
 /* What an allocator (of the plan) did since the gate opened; classes has RT_MEM_CLASSES places. */
 void memory__sums(const struct memory *m, rt_u32 allocator, struct rt_mem_sums *classes);
 void memory__events(const struct memory *m, rt_u32 allocator, struct rt_mem_events *out);
-/* What a call path (its id) allocated, and how many pages it touched first. */
-void memory__owner(const struct memory *m, rt_u32 path, struct rt_mem_sums *out, rt_u64 *faults);
+/* What a call path (its id) allocated. */
+void memory__owner(const struct memory *m, rt_u32 path, struct rt_mem_sums *out);
 /* The sample: what a block of it stands for. NULL: there is none. */
 const struct blocksample *memory__sample(const struct memory *m);
 /* Only blocks of the sample have owners and stacks, and what is live by address is an estimate. */

@@ -11,10 +11,15 @@
 #include <unistd.h>
 
 #include "attach/stacks.h"
+#include "attach/standing.h"
 #include "base/clock.h"
 #include "base/fail.h"
+#include "base/log.h"
 #include "profile.skel.h"
 #include "target/process.h"
+
+#define MAX_WAKES 16384u      /* pairs of a waiter's and a waker's stack; 2 MB */
+#define MAX_FUTEX_WAITS 8192u /* pairs of a futex and a stack; 0.8 MB */
 
 struct profiler {
 	const struct target *target;
@@ -23,7 +28,8 @@ struct profiler {
 	struct profile_bpf *skel;
 	struct bpf_link **events; /* one per CPU */
 	int event_cnt;
-	struct bpf_link *tracing[2];
+	struct bpf_link *tracing[3];
+	bool notes_older;
 };
 
 /* ---- loading ---- */
@@ -38,8 +44,14 @@ static int load(struct profiler *p)
 	bpf_program__set_autoload(p->skel->progs.cpu_sample, p->opts.hz);
 	bpf_program__set_autoload(p->skel->progs.off_cpu, p->opts.off_cpu);
 	bpf_program__set_autoload(p->skel->progs.blocked_now, p->opts.off_cpu);
+	bpf_program__set_autoload(p->skel->progs.waking, p->opts.wakers);
+	p->skel->rodata->wakers = p->opts.wakers;
 	p->skel->rodata->off_cpu_min_ns = p->opts.off_cpu_min_ns;
 	err = stacks__share(p->stacks, p->skel->obj);
+	err = err ?: bpf_map__set_max_entries(p->skel->maps.wakes, p->opts.wakers ? MAX_WAKES : 1);
+	err = err
+		      ?: bpf_map__set_max_entries(p->skel->maps.futex_waits,
+						  p->opts.off_cpu ? MAX_FUTEX_WAITS : 1);
 	return err ?: profile_bpf__load(p->skel);
 }
 
@@ -88,15 +100,31 @@ static int attach_clocks(struct profiler *p, char **reason)
 
 static int attach_tracing(struct profiler *p, char **reason)
 {
-	const struct bpf_program *progs[] = { p->skel->progs.profile_exec, p->skel->progs.off_cpu };
+	const struct bpf_program *progs[] = { p->skel->progs.profile_exec, p->skel->progs.off_cpu,
+					      p->skel->progs.waking };
 
-	for (size_t i = 0; i < (p->opts.off_cpu ? 2 : 1); i++) {
+	for (size_t i = 0; i < (p->opts.wakers ? 3 : p->opts.off_cpu ? 2 : 1); i++) {
 		p->tracing[i] = bpf_program__attach(progs[i]);
 		if (!p->tracing[i])
 			return fail(reason, -errno, "cannot attach to '%s': %s",
 				    bpf_program__name(progs[i]), strerror(errno));
 	}
 	return 0;
+}
+
+/* Without, the profile has all waits that begin. */
+static void prepare_older(struct profiler *p)
+{
+	char *reason = NULL;
+	int err;
+
+	if (!p->opts.off_cpu || !p->opts.standing)
+		return;
+	err = standing__prepare(p->opts.standing, p->skel->maps.blocked, &reason);
+	if (err)
+		log_warn("%s", reason ? reason : strerror(-err));
+	free(reason);
+	p->notes_older = !err;
 }
 
 int profiler__new(const struct target *target, const struct object *obj, struct stacks *stacks,
@@ -117,6 +145,7 @@ int profiler__new(const struct target *target, const struct object *obj, struct 
 		fail(reason, err, "cannot load the profile's BPF programs: %s", strerror(-err));
 	if (!err) {
 		p->skel->bss->target_tgid = tgid;
+		prepare_older(p);
 		err = attach_tracing(p, reason);
 	}
 	if (!err && p->opts.hz)
@@ -129,9 +158,13 @@ int profiler__new(const struct target *target, const struct object *obj, struct 
 	return 0;
 }
 
-void profiler__start(struct profiler *p)
+void profiler__start(struct profiler *p, uint64_t now_ns)
 {
+	p->skel->bss->start_ns = now_ns;
 	p->skel->bss->running = 1;
+	/* what blocks from here on notes itself */
+	if (p->notes_older && standing__note_older(p->opts.standing, now_ns))
+		log_warn("attach: waits that go on already are not in the off-CPU profile");
 }
 
 void profiler__stop(struct profiler *p)
@@ -185,6 +218,40 @@ int profiler__waits(const struct profiler *p,
 	return err;
 }
 
+int profiler__wakes(const struct profiler *p,
+		    void (*each)(void *arg, const struct rt_wake *who,
+				 const struct rt_waits *waits),
+		    void *arg)
+{
+	int fd = bpf_map__fd(p->skel->maps.wakes), err = 0;
+	struct rt_wake key, *at = NULL;
+	struct rt_waits waits;
+
+	while (!err && !(err = bpf_map_get_next_key(fd, at, &key))) {
+		at = &key;
+		if (!bpf_map_lookup_elem(fd, &key, &waits) && waits.cnt)
+			each(arg, &key, &waits);
+	}
+	return err == -ENOENT ? 0 : err;
+}
+
+int profiler__futex_waits(const struct profiler *p,
+			  void (*each)(void *arg, const struct rt_lock_wait *where,
+				       const struct rt_waits *waits),
+			  void *arg)
+{
+	int fd = bpf_map__fd(p->skel->maps.futex_waits), err = 0;
+	struct rt_lock_wait key, *at = NULL;
+	struct rt_waits waits;
+
+	while (!err && !(err = bpf_map_get_next_key(fd, at, &key))) {
+		at = &key;
+		if (!bpf_map_lookup_elem(fd, &key, &waits) && waits.cnt)
+			each(arg, &key, &waits);
+	}
+	return err == -ENOENT ? 0 : err;
+}
+
 void profiler__counts(const struct profiler *p, struct profiler_counts *out)
 {
 	const struct profile_bpf__bss *b = p->skel->bss;
@@ -197,6 +264,9 @@ void profiler__counts(const struct profiler *p, struct profiler_counts *out)
 		.short_ns = b->off_cpu_short_ns,
 		.samples_lost = b->cpu_lost,
 		.waits_lost = b->off_cpu_lost,
+		.older_waits = p->notes_older ? standing__older(p->opts.standing) : 0,
 		.no_storage = b->no_storage,
+		.wakes_lost = b->wakes_lost,
+		.futex_waits_lost = b->futex_waits_lost,
 	};
 }

@@ -16,19 +16,24 @@
 
 struct profiler;
 struct stacks;
+struct standing;
 struct target;
 
 struct profiler_opts {
 	uint32_t hz; /* samples per second and CPU; 0: none */
 	bool off_cpu;
 	uint64_t off_cpu_min_ns;
+	bool wakers; /* of off_cpu: who ends the waits */
+	/* takes the stacks of waits from before; NULL: there are none. Borrowed */
+	struct standing *standing;
 };
 
 /* 0 or -errno with one line in *reason (malloc'd). target and stacks are borrowed. obj is asked for
  * the pid. */
 int profiler__new(const struct target *target, const struct object *obj, struct stacks *stacks,
 		  const struct profiler_opts *opts, struct profiler **out, char **reason);
-void profiler__start(struct profiler *p);
+/* now_ns: of CLOCK_MONOTONIC, when the window begins. */
+void profiler__start(struct profiler *p, uint64_t now_ns);
 void profiler__stop(struct profiler *p);
 void profiler__free(struct profiler *p);
 
@@ -38,12 +43,27 @@ const struct profiler_opts *profiler__opts(const struct profiler *p);
 int profiler__waits(const struct profiler *p,
 		    void (*each)(void *arg, uint32_t place, uint64_t since_ns), void *arg);
 
+/* Waits that have ended, by waiter and waker. 0 or -errno. */
+int profiler__wakes(const struct profiler *p,
+		    void (*each)(void *arg, const struct rt_wake *who,
+				 const struct rt_waits *waits),
+		    void *arg);
+
+/* Waits at futexes that have ended, by futex and stack. 0 or -errno. */
+int profiler__futex_waits(const struct profiler *p,
+			  void (*each)(void *arg, const struct rt_lock_wait *where,
+				       const struct rt_waits *waits),
+			  void *arg);
+
 struct profiler_counts {
 	uint64_t samples;		   /* all that hit the target */
 	uint64_t waits, waits_ns;	   /* that ended */
 	uint64_t short_waits, short_ns;	   /* of them below the minimum */
 	uint64_t samples_lost, waits_lost; /* of them: their stack was not kept */
-	uint64_t no_storage;		   /* waits that were not seen, for want of memory */
+	uint64_t older_waits;	   /* had begun before the start, and are counted from it on */
+	uint64_t no_storage;	   /* waits that were not seen, for want of memory */
+	uint64_t wakes_lost;	   /* waits without a place for their waker */
+	uint64_t futex_waits_lost; /* the same for their futex */
 };
 void profiler__counts(const struct profiler *p, struct profiler_counts *out);
 

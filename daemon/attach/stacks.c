@@ -59,7 +59,7 @@ static int size_maps(struct stacks *s)
 	return err ?: bpf_map__set_max_entries(skel->maps.kept_frames, s->frame_cnt);
 }
 
-static void set_head(struct stacks *s)
+static void set_head(struct stacks *s, const struct stacks_opts *opts)
 {
 	uint64_t seed;
 
@@ -67,10 +67,11 @@ static void set_head(struct stacks *s)
 		seed = clock__mono_ns();
 	*s->head = (struct rt_kept_head){ .seed = seed,
 					  .mask = s->place_cnt - 1,
-					  .frame_cnt = s->frame_cnt };
+					  .frame_cnt = s->frame_cnt,
+					  .by_thread = opts->by_thread };
 }
 
-static int load(struct stacks *s)
+static int load(struct stacks *s, const struct stacks_opts *opts)
 {
 	int err;
 
@@ -84,11 +85,12 @@ static int load(struct stacks *s)
 	err = err ?: mapped__new_readonly(s->skel->maps.kept_stacks, &s->kept);
 	err = err ?: mapped__new_readonly(s->skel->maps.kept_frames, &s->frames);
 	if (!err)
-		set_head(s);
+		set_head(s, opts);
 	return err;
 }
 
-int stacks__new(const struct target *target, uint32_t places, struct stacks **out, char **reason)
+int stacks__new(const struct target *target, const struct stacks_opts *opts, struct stacks **out,
+		char **reason)
 {
 	struct stacks *s = calloc(1, sizeof(*s));
 	int err;
@@ -96,12 +98,12 @@ int stacks__new(const struct target *target, uint32_t places, struct stacks **ou
 	*reason = NULL;
 	if (!s)
 		return -ENOMEM;
-	s->place_cnt = power_of_two_up_to(places ?: DEFAULT_PLACES);
+	s->place_cnt = power_of_two_up_to(opts->places ?: DEFAULT_PLACES);
 	s->frame_cnt = s->place_cnt * FRAMES_PER_STACK;
 	if (s->frame_cnt < MIN_FRAMES)
 		s->frame_cnt = MIN_FRAMES;
 	err = unwinder__new(target, &s->unwinder, reason);
-	if (!err && (err = load(s)))
+	if (!err && (err = load(s, opts)))
 		fail(reason, err, "cannot load the unwinder's BPF maps: %s", strerror(-err));
 	if (err) {
 		stacks__free(s);
@@ -161,6 +163,23 @@ uint32_t stacks__place_cnt(const struct stacks *s)
 	return s->place_cnt;
 }
 
+/* The name that keep_name put in front, if it did. */
+static void take_name(struct kept_stack *s)
+{
+	uint64_t f[RT_NAME_FRAMES];
+	size_t at = 0;
+
+	for (uint32_t i = 0; i < RT_NAME_FRAMES; i++) {
+		if (i >= s->depth || RT_FRAME_OBJECT(s->frames[i]) != RT_OBJECT_NAME)
+			return;
+		f[i] = RT_FRAME_VADDR(s->frames[i]);
+	}
+	for (size_t i = 0; i + 1 < sizeof(s->thread); i++, at++)
+		s->thread[i] = (char)(f[at / RT_NAME_FRAME_BYTES] >> at % RT_NAME_FRAME_BYTES * 8);
+	s->frames += RT_NAME_FRAMES;
+	s->depth -= RT_NAME_FRAMES;
+}
+
 bool stacks__get(const struct stacks *s, uint32_t place, struct kept_stack *out)
 {
 	const struct rt_kept_stack *k = &s->kept[place];
@@ -175,5 +194,8 @@ bool stacks__get(const struct stacks *s, uint32_t place, struct kept_stack *out)
 		.frames = s->frames + k->first,
 		.depth = k->depth,
 	};
-	return k->first + k->depth <= s->frame_cnt;
+	if (k->first + k->depth > s->frame_cnt)
+		return false;
+	take_name(out);
+	return true;
 }

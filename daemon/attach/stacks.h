@@ -18,9 +18,14 @@ struct bpf_object;
 struct stacks;
 struct target;
 
-/* places: distinct stacks kept; 0: the default. 0 or -errno with one line in *reason (malloc'd).
- * target is borrowed. */
-int stacks__new(const struct target *target, uint32_t places, struct stacks **out, char **reason);
+struct stacks_opts {
+	uint32_t places; /* distinct stacks kept; 0: the default */
+	bool by_thread;	 /* threads of different names have stacks of their own */
+};
+
+/* 0 or -errno with one line in *reason (malloc'd). target is borrowed. */
+int stacks__new(const struct target *target, const struct stacks_opts *opts, struct stacks **out,
+		char **reason);
 void stacks__free(struct stacks *s);
 
 /* An object that was opened and is not loaded yet gets the maps of the same names. 0 or -errno. */
@@ -41,6 +46,7 @@ struct kept_stack {
 	uint64_t cnt, total;	/* total: of what its kind says */
 	const uint64_t *frames; /* innermost first (RT_FRAME_PC) */
 	uint32_t depth;
+	char thread[16]; /* its name, with by_thread */
 };
 
 /* Places of the table, and what is in one; false: nothing. */

@@ -9,6 +9,7 @@
 
 #include "attach/calibrate.h"
 #include "attach/filtered.h"
+#include "attach/growth.h"
 #include "attach/hands.h"
 #include "attach/links.h"
 #include "attach/memory.h"
@@ -26,6 +27,7 @@ struct tracer {
 	struct object obj;
 	struct links *links;
 	struct memory *memory; /* NULL: not traced */
+	struct growth *growth; /* NULL: --memory off */
 	double budget;
 	bool empty; /* for the benchmarks: memory programs leave at their gate */
 	uint64_t memory_look_ns, memory_cost_ns; /* of the last look */
@@ -171,7 +173,6 @@ static int set_up_memory(struct tracer *t, const struct tracer_opts *opts, rt_u3
 	struct memory_opts mo = { .no_kernel = mode->single_probes || mode->any_process ||
 					       mode->stacks_by_tid,
 				  .no_returns = returns_kill(t, opts),
-				  .growth = opts->growth,
 				  .max_blocks = opts->max_blocks,
 				  .sample_bytes = opts->sample_bytes,
 				  .sample_table = opts->sample_table,
@@ -179,7 +180,7 @@ static int set_up_memory(struct tracer *t, const struct tracer_opts *opts, rt_u3
 				  .paths = t->paths,
 				  .tgid = tgid };
 
-	if (!opts->growth && !t->plan->memory)
+	if (!t->plan->memory)
 		return 0;
 	return memory__new(&t->obj, t->plan, t->target, &mo, &t->memory, reason);
 }
@@ -231,7 +232,10 @@ static int set_up(struct tracer *t, const struct tracer_opts *opts, char **reaso
 	if (err)
 		return fail(reason, err, "cannot attach to '%s': %s", t->target->exe,
 			    strerror(-err));
-	return verify_first(t, opts->unreached, reason) ?: set_up_memory(t, opts, tgid, reason);
+	err = verify_first(t, opts->unreached, reason);
+	if (!err && opts->growth)
+		err = growth__new(&t->obj, t->target, tgid, &t->growth, reason);
+	return err ?: set_up_memory(t, opts, tgid, reason);
 }
 
 int tracer__new(const struct plan *plan, const struct target *target,
@@ -264,6 +268,8 @@ void tracer__start(struct tracer *t)
 	t->obj.skel->bss->gate = 1;
 	if (t->memory && !t->empty)
 		memory__start(t->memory);
+	if (t->growth && !t->empty)
+		growth__start(t->growth);
 	if (t->obj.mode.single_probes)
 		hands__begin_closing(&t->to_close);
 }
@@ -369,6 +375,8 @@ void tracer__stop(struct tracer *t)
 	t->obj.skel->bss->gate = 0;
 	if (t->memory)
 		memory__stop(t->memory);
+	if (t->growth)
+		growth__stop(t->growth);
 	object__synchronize();
 	follow_leader(t, false);
 }
@@ -382,6 +390,7 @@ void tracer__free(struct tracer *t)
 	governor__free(t->governor);
 	links__free(t->links, &t->to_close);
 	memory__free(t->memory, &t->to_close);
+	growth__free(t->growth);
 	hands__close(&t->to_close);
 	for (size_t i = 0; i < sizeof(t->life) / sizeof(t->life[0]); i++)
 		bpf_link__destroy(t->life[i]);
@@ -391,9 +400,19 @@ void tracer__free(struct tracer *t)
 	free(t);
 }
 
+int tracer__adopt(struct tracer *t, size_t first, const struct target_object *library)
+{
+	return t->memory ? memory__adopt(t->memory, first, library->open_path) : 0;
+}
+
 struct memory *tracer__memory(struct tracer *t)
 {
 	return t->memory;
+}
+
+struct growth *tracer__growth(struct tracer *t)
+{
+	return t->growth;
 }
 
 struct object *tracer__object(struct tracer *t)

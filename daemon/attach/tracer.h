@@ -16,6 +16,7 @@
 #include "plan/plan.h"
 #include "target/process.h"
 
+struct growth;
 struct memory;
 struct stacks;
 struct tracer;
@@ -25,7 +26,7 @@ struct tracer_opts {
 	bool raw;		     /* no correction of durations */
 	bool empty;		     /* programs that do nothing: the floor of the benchmarks */
 	bool rearm_always;	     /* replaces all links at each tick: a test of that */
-	bool growth;		     /* --memory growth: page faults by call path */
+	bool growth;		     /* --memory growth: who makes the process larger */
 	rt_u32 max_blocks;	     /* of the table of live blocks */
 	rt_u64 sample_bytes;	     /* of the sample of blocks; 0: none is taken */
 	bool sample_table;	     /* only blocks of the sample are in the table */
@@ -47,8 +48,13 @@ void tracer__hold(struct tracer *t);
 void tracer__stop(struct tracer *t);
 void tracer__free(struct tracer *t);
 
-/* NULL: memory is not traced. */
+/* The plan has more allocators, from its first-th on, all in that library: traces those that are
+ * chosen. 0 or -errno. */
+int tracer__adopt(struct tracer *t, size_t first, const struct target_object *library);
+/* NULL: allocators are not traced. */
 struct memory *tracer__memory(struct tracer *t);
+/* NULL: --memory off. */
+struct growth *tracer__growth(struct tracer *t);
 struct object *tracer__object(struct tracer *t);
 /* The target's id in the outermost pid namespace. */
 rt_u32 tracer__kernel_tgid(const struct tracer *t);

@@ -6,6 +6,8 @@
 
 static enum log_level max_level = LOG_INFO;
 static char scope[16];
+static void (*before_line)(void *arg);
+static void *before_arg;
 
 void log__set_level(enum log_level level)
 {
@@ -15,6 +17,12 @@ void log__set_level(enum log_level level)
 void log__set_scope(int pid)
 {
 	snprintf(scope, sizeof(scope), "[%d]", pid);
+}
+
+void log__set_before(void (*before)(void *arg), void *arg)
+{
+	before_line = before;
+	before_arg = arg;
 }
 
 void log__write(enum log_level level, const char *fmt, ...)
@@ -28,5 +36,7 @@ void log__write(enum log_level level, const char *fmt, ...)
 	va_start(ap, fmt);
 	vsnprintf(line, sizeof(line), fmt, ap);
 	va_end(ap);
+	if (before_line)
+		before_line(before_arg);
 	fprintf(stderr, "roletrace%s: %s%s\n", scope, tags[level], line);
 }

@@ -10,6 +10,7 @@
 #include <sys/wait.h>
 
 #include "attach/governor.h"
+#include "attach/growth.h"
 #include "attach/memory.h"
 #include "attach/stacks.h"
 #include "base/clock.h"
@@ -20,6 +21,7 @@
 #include "collect/settle.h"
 #include "collect/sampled.h"
 #include "collect/threadwatch.h"
+#include "collect/waiting.h"
 #include "functions.skel.h"
 
 struct collector {
@@ -31,6 +33,7 @@ struct collector {
 	struct threadwatch *watch;	       /* NULL: threads are not watched */
 	struct namer *namer;		       /* NULL: nothing has native stacks */
 	struct profile_reader *profile_reader; /* NULL: no profiles */
+	struct waiting *waiting;	       /* NULL: no native stacks of who waits */
 	bool light;
 	struct memory_collector *memory;
 	struct collector_opts opts;
@@ -45,6 +48,13 @@ static int watch_threads(struct collector *c)
 	struct threadwatch_opts wo = { .stall_ns = c->opts.stall_ns,
 				       .no_progress = c->opts.no_progress };
 
+	if (c->opts.standing) {
+		c->waiting = waiting__new(c->opts.standing, c->namer, c->plan, c->target,
+					  c->opts.debug_file);
+		if (!c->waiting)
+			return -errno;
+	}
+	wo.waiting = c->waiting;
 	if (!c->opts.threads)
 		return 0;
 	c->watch = threadwatch__new(c->opts.threads, c->plan, c->target, c->settler, &wo);
@@ -102,6 +112,7 @@ void collector__free(struct collector *c)
 	if (!c)
 		return;
 	threadwatch__free(c->watch);
+	waiting__free(c->waiting);
 	settler__free(c->settler);
 	profile_reader__free(c->profile_reader);
 	memory_collector__free(c->memory);
@@ -118,7 +129,7 @@ void collector__start(struct collector *c)
 	if (c->watch)
 		threadwatch__start(c->watch, c->start_mono_ns);
 	if (c->opts.profiler)
-		profiler__start(c->opts.profiler);
+		profiler__start(c->opts.profiler, c->start_mono_ns);
 }
 
 void collector__tick(struct collector *c, uint64_t now_ns)
@@ -372,7 +383,7 @@ static uint64_t recursion_misses(const struct collector *c)
 		if (!bpf_prog_get_info_by_fd(bpf_program__fd(progs[i]), &info, &len))
 			n += info.recursion_misses;
 	}
-	return n;
+	return n + (tracer__growth(c->tracer) ? growth__missed(tracer__growth(c->tracer)) : 0);
 }
 
 /* Calls that were counted and, to keep to the budget, not timed. */
@@ -567,25 +578,57 @@ static void fill_head(const struct collector *c, struct snapshot *s)
 	s->hint = c->plan->hint;
 }
 
-/* Rows of functions the kernel refused are no rows: they stand in skipped. Edges keep their ends.
+/* What is left of a row whose function has no probes: what samples tell. */
+static struct snapshot_fn as_unprobed(const struct collector *c, uint32_t fn,
+				      const struct snapshot_fn *row)
+{
+	const struct plan_fn *pf = &c->plan->fns[fn];
+
+	return (struct snapshot_fn){ .name = row->name,
+				     .symbol = row->symbol,
+				     .crate = row->crate,
+				     .file = row->file,
+				     .line = row->line,
+				     .coverage = COVERAGE_SAMPLED,
+				     .unprobed = true,
+				     .origin = FRAME_OWN,
+				     .module = c->plan->objects[pf->object].name,
+				     .cpu_samples = row->cpu_samples,
+				     .cpu_self_samples = row->cpu_self_samples,
+				     .cpu_inlined_samples = row->cpu_inlined_samples };
+}
+
+/*
+ * Rows of functions the kernel refused stand in skipped; they are rows only where samples hit them,
+ * behind the others. Edges keep their ends.
  */
-static void drop_refused(const struct collector *c, struct snapshot *s)
+static int drop_refused(const struct collector *c, struct snapshot *s)
 {
 	uint32_t *to = calloc(s->fn_cnt + 1, sizeof(*to)), n = 0;
+	struct snapshot_fn *unprobed = calloc(s->fn_cnt + 1, sizeof(*unprobed));
+	size_t unprobed_cnt = 0;
 
-	if (!to)
-		return;
+	if (!to || !unprobed) {
+		free(to);
+		free(unprobed);
+		return -ENOMEM;
+	}
 	for (uint32_t fn = 0; fn < s->fn_cnt; fn++) {
 		to[fn] = n;
 		if (!tracer__refused(c->tracer, fn))
 			s->fns[n++] = s->fns[fn];
+		else if (s->fns[fn].cpu_samples)
+			unprobed[unprobed_cnt++] = as_unprobed(c, fn, &s->fns[fn]);
 	}
 	for (size_t i = 0; i < s->edge_cnt; i++) {
 		s->edges[i].caller = to[s->edges[i].caller];
 		s->edges[i].callee = to[s->edges[i].callee];
 	}
-	s->fn_cnt = n;
+	memcpy(&s->fns[n], unprobed, unprobed_cnt * sizeof(*unprobed));
+	s->fn_cnt = n + unprobed_cnt;
 	free(to);
+	free(unprobed);
+	return 0;
 }
 
 void collector__set_light(struct collector *c, bool light)
@@ -609,7 +652,7 @@ int collector__snapshot(struct collector *c, struct snapshot **out)
 	err = err ?: fill_edges(c, s);
 	err = err ?: fill_fns(c, s);
 	if (c->watch)
-		err = err ?: threadwatch__fill(c->watch, s);
+		err = err ?: threadwatch__fill(c->watch, s, c->light && !c->end_mono_ns);
 	if (c->namer && (!c->light || c->end_mono_ns) && !(s->profiles = profiles__new()))
 		err = -ENOMEM;
 	if (c->profile_reader && s->profiles)
@@ -625,11 +668,13 @@ int collector__snapshot(struct collector *c, struct snapshot **out)
 	err = err ?: fill_health(c, s);
 	err = err ?: fill_gaps(c, s);
 	err = err ?: fill_late(c, s);
+	err = err ?: drop_refused(c, s);
+	if (c->profile_reader)
+		err = err ?: profile_reader__add_rows(c->profile_reader, s);
 	if (err) {
 		snapshot__free(s);
 		return err;
 	}
-	drop_refused(c, s);
 	*out = s;
 	return 0;
 }

@@ -15,10 +15,12 @@ struct collector;
 
 struct profiler;
 struct stacks;
+struct standing;
 
 struct collector_opts {
 	struct profiler *profiler; /* NULL: no profiles. Borrowed */
 	struct stacks *stacks;	   /* NULL: no native stacks. Borrowed */
+	struct standing *standing; /* NULL: no native stacks of who waits. Borrowed */
 	const char *debug_file;	   /* the user's, or NULL */
 	const char *version, *kernel, *exit_mode;
 	double leak_after_s;	 /* see --leak-after */

@@ -34,8 +34,9 @@ struct locks {
 	const struct roster *roster;
 	const struct target *target;
 	int mem;
-	size_t used;		      /* places of futexes, when last looked at */
-	uint64_t forgotten, unlisted; /* waits at futexes without a row */
+	VEC(struct lock_waiter) waiters; /* at the last filling */
+	size_t used;			 /* places of futexes, when last looked at */
+	uint64_t forgotten, unlisted;	 /* waits at futexes without a row */
 };
 
 struct locks *locks__new(struct threads *threads, const struct roster *roster,
@@ -54,6 +55,9 @@ struct locks *locks__new(struct threads *threads, const struct roster *roster,
 
 void locks__free(struct locks *l)
 {
+	if (!l)
+		return;
+	vec__free(&l->waiters);
 	free(l);
 }
 
@@ -160,7 +164,9 @@ static bool view_pthread(const struct locks *l, uint64_t futex, struct lock_view
 /* parking_lot_core 0.9's ThreadData, as it lies around the futex of a parked thread. */
 struct parked {
 	uint64_t key; /* the address of what it is parked for */
-	uint64_t next, unpark_token, park_token;
+	uint64_t next;
+	uint64_t unpark_token; /* of the last time it was unparked: 1, it was given the lock */
+	uint64_t park_token;
 	uint32_t futex;
 	uint8_t with_timeout;
 	uint8_t pad[3];
@@ -182,8 +188,8 @@ static bool view_parking_lot(const struct locks *l, const struct wait_at *w, str
 	uint64_t state;
 
 	if (!has_value(l, caller_of(l, w), 0xb9, 1) ||
-	    !read_at(l, w->futex - PARKED_FUTEX, &p, sizeof(p)) || p.futex != 1 || p.unpark_token ||
-	    p.park_token > PL_RWLOCK_TOKENS || p.with_timeout > 1 ||
+	    !read_at(l, w->futex - PARKED_FUTEX, &p, sizeof(p)) || p.futex != 1 ||
+	    p.unpark_token > 1 || p.park_token > PL_RWLOCK_TOKENS || p.with_timeout > 1 ||
 	    (p.next && !is_address(l, p.next)))
 		return false;
 	if (p.park_token) /* a RwLock: a word, whose writer waits for readers at the next byte */
@@ -235,7 +241,7 @@ static void view_rust(const struct locks *l, const struct wait_at *w, struct loc
 
 	if (w->val == UINT32_MAX) {
 		out->kind = LOCK_PARK;
-	} else if (w->lock) {
+	} else if (w->lock && w->val == 2) {
 		out->kind = LOCK_STD;
 		out->held = read_at(l, w->futex, &word, sizeof(word)) && word == 2;
 	} else if (w->val != 1 || !view_parking_lot(l, w, out)) {
@@ -287,6 +293,9 @@ void locks__view(const struct locks *l, const struct rt_thread *t, struct lock_v
 			     .lock = t->state == RT_STATE_LOCK };
 
 	view(l, &w, out);
+	/* seen where it blocked; that memory looks different by now says that it goes on */
+	if (t->lock_addr && out->kind != LOCK_PARKING_LOT)
+		*out = (struct lock_view){ .kind = LOCK_PARKING_LOT, .address = t->lock_addr };
 }
 
 bool locks__is_wait(const struct rt_thread *t)
@@ -294,13 +303,14 @@ bool locks__is_wait(const struct rt_thread *t)
 	return (t->state == RT_STATE_FUTEX || t->state == RT_STATE_LOCK) && t->wait_addr;
 }
 
-bool locks__moved_since(const struct locks *l, uint64_t futex, uint64_t since_ns)
+bool locks__moved(const struct locks *l, const struct rt_thread *t)
 {
+	uint64_t at = t->lock_addr ?: t->wait_addr;
 	struct rt_futex f;
 
 	for (rt_u32 slot = 0; slot < threads__futex_cnt(l->threads); slot++)
-		if (threads__futex(l->threads, slot, &f) && f.addr == futex &&
-		    f.last_end_ns > since_ns)
+		if (threads__futex(l->threads, slot, &f) && f.addr == at &&
+		    f.last_end_ns > t->since_ns)
 			return true;
 	return false;
 }
@@ -309,9 +319,10 @@ bool locks__moved_since(const struct locks *l, uint64_t futex, uint64_t since_ns
 
 typedef VEC(struct snapshot_lock) lock_vec;
 
-static void add_waiters(const struct locks *l, const struct rt_thread *t, lock_vec *out)
+static void add_waiters(struct locks *l, const struct rt_thread *t, lock_vec *out)
 {
 	struct snapshot_lock *row = NULL;
+	struct lock_waiter *waiter;
 	struct lock_view v;
 	uint64_t ns;
 	bool older;
@@ -323,6 +334,9 @@ static void add_waiters(const struct locks *l, const struct rt_thread *t, lock_v
 	row = row ?: vec__push(out);
 	if (!row)
 		return;
+	waiter = vec__push(&l->waiters);
+	if (waiter)
+		*waiter = (struct lock_waiter){ t->pid, v.address };
 	ns = roster__state_ns(l->roster, t, &older);
 	row->kind = v.kind;
 	row->address = v.address;
@@ -351,7 +365,7 @@ static int add_waits(struct locks *l, const struct rt_futex *f, lock_vec *out)
 	if (!row)
 		return -ENOMEM;
 	view(l, &w, &v);
-	row->kind = v.kind;
+	row->kind = f->lock == 2 ? LOCK_PARKING_LOT : v.kind;
 	row->address = f->addr;
 	return roster__stats(l->roster, &f->wait, &row->wait);
 }
@@ -430,6 +444,12 @@ static int add_candidates(struct locks *l, const candidate_vec *candidates, lock
 	return err;
 }
 
+const struct lock_waiter *locks__waiters(const struct locks *l, size_t *cnt)
+{
+	*cnt = l->waiters.cnt;
+	return l->waiters.data;
+}
+
 int locks__fill(struct locks *l, struct snapshot *s)
 {
 	candidate_vec candidates = {};
@@ -438,6 +458,7 @@ int locks__fill(struct locks *l, struct snapshot *s)
 	const struct rt_thread *rows = roster__rows(l->roster, &cnt);
 	int err = find_candidates(l, &candidates);
 
+	l->waiters.cnt = 0;
 	locks__open(l);
 	err = err ?: add_candidates(l, &candidates, &found);
 	for (size_t i = 0; i < cnt && !err; i++)

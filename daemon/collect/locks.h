@@ -7,6 +7,7 @@
 #ifndef COLLECT_LOCKS_H
 #define COLLECT_LOCKS_H
 
+#include "collect/lock_stacks.h"
 #include "collect/roster.h"
 #include "target/process.h"
 
@@ -33,9 +34,11 @@ void locks__open(struct locks *l);
 void locks__close(struct locks *l);
 void locks__view(const struct locks *l, const struct rt_thread *waiter, struct lock_view *out);
 
-/* Whether a wait at the futex has ended since then. */
-bool locks__moved_since(const struct locks *l, uint64_t futex, uint64_t since_ns);
+/* Whether a wait at what the thread waits at has ended since it began to. */
+bool locks__moved(const struct locks *l, const struct rt_thread *t);
 
+/* Who waited at futexes when these were filled in, and at the lock of which address. */
+const struct lock_waiter *locks__waiters(const struct locks *l, size_t *cnt);
 /* Fills s->locks from the roster's last look. 0 or -ENOMEM. */
 int locks__fill(struct locks *l, struct snapshot *s);
 

@@ -14,6 +14,7 @@
 #include "base/fs.h"
 #include "base/strbuf.h"
 #include "collect/estimate.h"
+#include "collect/growth.h"
 #include "collect/native.h"
 #include "collect/paths.h"
 #include "collect/survivors.h"
@@ -30,7 +31,8 @@ struct process_memory {
 struct memory_collector {
 	const struct plan *plan;
 	const struct target *target;
-	struct memory *memory; /* NULL: nothing is traced */
+	struct memory *memory;	     /* NULL: no allocator is traced */
+	const struct growth *growth; /* NULL: --memory off */
 	const struct object *obj;
 	struct trend *trend;
 	bool stacks;
@@ -71,6 +73,7 @@ struct memory_collector *memory_collector__new(const struct plan *plan, const st
 	c->plan = plan;
 	c->target = target;
 	c->memory = tracer__memory(tracer);
+	c->growth = tracer__growth(tracer);
 	c->obj = tracer__object(tracer);
 	c->opts = *opts;
 	c->owner_cnt = c->obj->path_cnt + RT_PATH_FIRST;
@@ -238,7 +241,6 @@ static bool is_used(const struct memory_collector *c, rt_u32 path)
 static void sample(struct memory_collector *c, uint64_t now_ns)
 {
 	struct rt_mem_sums sums;
-	rt_u64 faults;
 
 	read_process(c);
 	/* a sample is small; without one the counters tell */
@@ -252,7 +254,7 @@ static void sample(struct memory_collector *c, uint64_t now_ns)
 			c->live[path] = llround(survivors__of_path(c->survivors, path)->live.bytes);
 			continue;
 		}
-		memory__owner(c->memory, path, &sums, &faults);
+		memory__owner(c->memory, path, &sums);
 		c->live[path] = (int64_t)(sums.alloc_bytes - sums.freed_bytes);
 	}
 	/* out of memory there is a gap */
@@ -283,13 +285,6 @@ static int by_live(const void *a, const void *b)
 	if (x->live_bytes != y->live_bytes)
 		return x->live_bytes < y->live_bytes ? 1 : -1;
 	return x->alloc_bytes < y->alloc_bytes ? 1 : x->alloc_bytes > y->alloc_bytes ? -1 : 0;
-}
-
-static int by_faults(const void *a, const void *b)
-{
-	const struct snapshot_faults *x = a, *y = b;
-
-	return x->page_faults < y->page_faults ? 1 : x->page_faults > y->page_faults ? -1 : 0;
 }
 
 static uint64_t above_zero(uint64_t a, uint64_t b)
@@ -387,45 +382,31 @@ static int fill_native(struct memory_collector *c, struct snapshot *s, uint64_t 
 	return native__fill(&ask, s);
 }
 
-static int fill_faults(const struct memory_collector *c, struct snapshot *s, rt_u32 path, rt_u64 n)
-{
-	struct snapshot_faults *out = &s->memory->faults[s->memory->faults_cnt];
-
-	out->page_faults = n;
-	out->frames = paths__frames(c->obj, s, path, &out->depth);
-	s->memory->page_faults += n;
-	s->memory->faults_cnt++;
-	return out->frames ? 0 : -ENOMEM;
-}
-
 static int fill_owners(struct memory_collector *c, struct snapshot *s, uint64_t now_ns)
 {
 	struct rt_mem_sums sums;
 	size_t used = 0;
-	rt_u64 faults;
 	int err = 0;
 
+	if (!c->stacks)
+		return 0;
 	memset(c->fn_live, 0, s->fn_cnt * sizeof(*c->fn_live));
 	for (rt_u32 path = 0; path < c->owner_cnt; path++)
 		used += is_used(c, path);
 	s->alloc_stacks = calloc(used + 1, sizeof(*s->alloc_stacks));
-	s->memory->faults = calloc(used + 1, sizeof(*s->memory->faults));
-	if (!s->alloc_stacks || !s->memory->faults)
+	if (!s->alloc_stacks)
 		return -ENOMEM;
-	for (size_t i = 0; i < s->fn_cnt && c->stacks; i++)
+	for (size_t i = 0; i < s->fn_cnt; i++)
 		s->fns[i].has_alloc = true;
 	for (rt_u32 path = 0; path < c->owner_cnt && used && !err; path++) {
 		if (!is_used(c, path))
 			continue;
 		used--; /* those that come up meanwhile wait for the next time */
-		memory__owner(c->memory, path, &sums, &faults);
-		if (c->stacks && sums.alloc_cnt)
+		memory__owner(c->memory, path, &sums);
+		if (sums.alloc_cnt)
 			err = fill_stack(c, s, path, &sums, now_ns);
-		if (faults && !err)
-			err = fill_faults(c, s, path, faults);
 	}
 	qsort(s->alloc_stacks, s->alloc_stack_cnt, sizeof(*s->alloc_stacks), by_live);
-	qsort(s->memory->faults, s->memory->faults_cnt, sizeof(*s->memory->faults), by_faults);
 	if (err)
 		return err;
 	estimate_fns(c, s);
@@ -443,7 +424,8 @@ static int fill_allocator(const struct memory_collector *c, rt_u32 i,
 					    .basis = a->chunk ? "usable" : "requested",
 					    .why = a->why,
 					    .traced = a->chosen && !memory__why(c->memory),
-					    .totals = a->totals };
+					    .totals = a->totals,
+					    .since_unix_ns = memory__since_unix_ns(c->memory, i) };
 	if (!out->traced)
 		return 0;
 	memory__events(c->memory, i, &events);
@@ -547,21 +529,28 @@ int memory_collector__fill(struct memory_collector *c, struct snapshot *s)
 	struct snapshot_memory *m;
 	int err = 0;
 
-	if (!c->memory)
+	if (!c->growth)
 		return 0;
 	m = s->memory = snapshot_memory__new();
 	if (!m)
 		return -ENOMEM;
 	m->mode = mode_of(c->plan);
 	/* the words outlive what they are about */
-	if (memory__why(c->memory)) {
+	if (c->memory && memory__why(c->memory)) {
 		if (!s->arena && !(s->arena = arena__new()))
 			return -ENOMEM;
 		m->why = arena__strdup(s->arena, memory__why(c->memory));
 		if (!m->why)
 			return -ENOMEM;
 	}
-	if (memory__is_shed(c->memory))
+	if (c->plan->late_why && !m->why) {
+		if (!s->arena && !(s->arena = arena__new()))
+			return -ENOMEM;
+		m->why = arena__strdup(s->arena, c->plan->late_why);
+		if (!m->why)
+			return -ENOMEM;
+	}
+	if (c->memory && memory__is_shed(c->memory))
 		m->why = "over budget: the allocator's probes were taken away, the figures are as "
 			 "of then";
 	m->reliable = !m->why;
@@ -576,6 +565,8 @@ int memory_collector__fill(struct memory_collector *c, struct snapshot *s)
 	fill_process(c, m);
 	if (c->stacks)
 		err = survivors__look(c->survivors, c->start_ns, now_ns);
-	err = err ?: fill_allocators(c, m);
+	if (c->memory)
+		err = err ?: fill_allocators(c, m);
+	err = err ?: growth_rows__fill(c->growth, c->obj, s);
 	return err ?: fill_owners(c, s, now_ns);
 }

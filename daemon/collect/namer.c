@@ -11,9 +11,11 @@
 #include "base/log.h"
 #include "base/vec.h"
 #include "plan/names.h"
+#include "plan/select.h"
 #include "roletrace/unwind.h"
 #include "syscalls.h" /* made of the kernel's header: number -> name */
 
+#define NO_OBJECT UINT32_MAX
 /* Looking for names starts processes: at most one part of so many of the time. */
 #define LEARN_SHARE 200
 
@@ -26,19 +28,23 @@ struct namer {
 	struct arena *arena;
 	VEC(struct named) known; /* by frame */
 	const char *main_crate;	 /* NULL: not known yet */
-	struct row_symbol *rows; /* of the executable's planned functions, by symbol */
+	struct row_symbol *rows; /* of the planned functions, by file and symbol */
 	size_t row_cnt;
 };
 
 struct row_symbol {
+	uint32_t object; /* of the plan */
 	const char *symbol;
 	uint32_t fn;
 };
 
 static int by_symbol(const void *a, const void *b)
 {
-	return strcmp(((const struct row_symbol *)a)->symbol,
-		      ((const struct row_symbol *)b)->symbol);
+	const struct row_symbol *x = a, *y = b;
+
+	if (x->object != y->object)
+		return x->object < y->object ? -1 : 1;
+	return strcmp(x->symbol, y->symbol);
 }
 
 static int index_rows(struct namer *n)
@@ -53,25 +59,54 @@ static int index_rows(struct namer *n)
 	for (size_t i = 0; i < n->plan->fn_cnt; i++) {
 		const struct plan_fn *fn = &n->plan->fns[i];
 
-		if (fn->object)
-			continue; /* a library's: symbols of several files may be the same */
-		n->rows[n->row_cnt++] = (struct row_symbol){ fn->symbol, (uint32_t)i };
+		n->rows[n->row_cnt++] = (struct row_symbol){ fn->object, fn->symbol, (uint32_t)i };
 		for (size_t a = 0; a < fn->alias_cnt; a++)
-			n->rows[n->row_cnt++] = (struct row_symbol){ fn->aliases[a], (uint32_t)i };
+			n->rows[n->row_cnt++] =
+				(struct row_symbol){ fn->object, fn->aliases[a], (uint32_t)i };
 	}
 	qsort(n->rows, n->row_cnt, sizeof(*n->rows), by_symbol);
 	return 0;
 }
 
-/* The row of the executable's function of that symbol, or NAMED_NO_ROW. */
-static uint32_t row_of(const struct namer *n, const char *symbol)
+/* Where the function's first entry probe is, as linked: at its start, or a little behind. */
+static uint64_t entry_of(const struct namer *n, uint32_t fn, uint64_t start)
 {
-	struct row_symbol key = { .symbol = symbol }, *found;
+	uint64_t best = UINT64_MAX;
 
-	if (!symbol || !n->row_cnt)
+	for (size_t i = 0; i < n->plan->site_cnt; i++) {
+		const struct plan_site *s = &n->plan->sites[i];
+
+		if (s->fn == fn && s->vaddr >= start && s->vaddr < best)
+			best = s->vaddr;
+	}
+	return best;
+}
+
+/*
+ * The row of a function of a file of the plan, or NAMED_NO_ROW. Several functions may go by one
+ * symbol (static ones of several sources): then it is the one probed first behind start (0: not
+ * known which, and no row).
+ */
+static uint32_t row_of(const struct namer *n, uint32_t object, const char *symbol, uint64_t start)
+{
+	struct row_symbol key = { .object = object, .symbol = symbol }, *r;
+	const struct row_symbol *end = n->rows + n->row_cnt, *best;
+
+	if (!symbol || !n->row_cnt || object == NO_OBJECT)
 		return NAMED_NO_ROW;
-	found = bsearch(&key, n->rows, n->row_cnt, sizeof(key), by_symbol);
-	return found ? found->fn : NAMED_NO_ROW;
+	r = bsearch(&key, n->rows, n->row_cnt, sizeof(key), by_symbol);
+	if (!r)
+		return NAMED_NO_ROW;
+	while (r > n->rows && !by_symbol(r - 1, &key))
+		r--;
+	best = r;
+	for (r++; r < end && !by_symbol(r, &key); r++) {
+		if (!start)
+			return NAMED_NO_ROW;
+		if (entry_of(n, r->fn, start) < entry_of(n, best->fn, start))
+			best = r;
+	}
+	return best->fn;
 }
 
 struct namer *namer__new(const struct plan *plan, const struct target *target,
@@ -144,6 +179,20 @@ static bool is_exe(const struct namer *n, const struct code_file *f)
 	       !strcmp(f->path, n->target->exe);
 }
 
+/* The file's place among the plan's, or NO_OBJECT. */
+static uint32_t object_of(const struct namer *n, const struct code_file *f)
+{
+	if (is_exe(n, f))
+		return 0;
+	for (uint32_t i = 1; i < n->plan->object_cnt; i++) {
+		const struct target_object *o = &n->target->objects[n->plan->objects[i].source - 1];
+
+		if (o->ino == f->ino && o->dev == f->dev)
+			return i;
+	}
+	return NO_OBJECT;
+}
+
 static const char *base_name(const char *path)
 {
 	const char *slash = strrchr(path, '/');
@@ -168,19 +217,25 @@ static bool is_std(const char *crate)
 	return false;
 }
 
-/* The crates that are traced, and that of the program's main. */
+/* The crate of the program's main, and those that are traced: but tokio is not one's own for that.
+ */
 static bool is_own_crate(const struct namer *n, const char *crate)
 {
+	if (n->main_crate && !strcmp(n->main_crate, crate))
+		return true;
+	if (select__is_library(crate))
+		return false;
 	for (size_t i = 0; i < n->plan->fn_cnt; i++)
 		if (!strcmp(n->plan->fns[i].crate, crate))
 			return true;
-	return n->main_crate && !strcmp(n->main_crate, crate);
+	return false;
 }
 
 static enum frame_kind kind_of(const struct namer *n, const struct code_file *f,
 			       const struct name *name)
 {
-	if (name->rust && is_std(name->crate))
+	/* of no crate are u64's own functions, and [T]'s: only core may have such */
+	if (name->rust && (!*name->crate || is_std(name->crate)))
 		return FRAME_STD;
 	if (name->rust)
 		return is_own_crate(n, name->crate) ? FRAME_OWN : FRAME_DEP;
@@ -197,21 +252,42 @@ static char *say_place(struct namer *n, const char *module, uint64_t at)
 	return arena__strdup(n->arena, text);
 }
 
+/* A function that is in the plan is called as it is there. */
+static void take_row(const struct namer *n, uint32_t object, uint64_t start, struct named_fn *out)
+{
+	const struct plan_fn *fn;
+
+	out->row = row_of(n, object, out->symbol, start);
+	if (out->row == NAMED_NO_ROW)
+		return;
+	fn = &n->plan->fns[out->row];
+	out->f.name = fn->name;
+	out->f.file = fn->file;
+	out->f.line = fn->line;
+	out->f.kind = FRAME_OWN;
+}
+
 static int describe_inlined(struct namer *n, const struct code_file *f, const struct name *name,
 			    struct named *out)
 {
-	struct snapshot_frame *frames;
+	struct named_fn *fns;
 
 	if (!name->inlined_cnt)
 		return 0;
-	out->inlined = frames = arena__alloc(n->arena, name->inlined_cnt * sizeof(*frames));
-	if (!frames)
+	out->inlined = fns = arena__alloc(n->arena, name->inlined_cnt * sizeof(*fns));
+	if (!fns)
 		return -ENOMEM;
-	for (uint32_t i = 0; i < name->inlined_cnt; i++)
-		frames[i] = (struct snapshot_frame){ .name = name->inlined[i].name,
-						     .module = out->f.module,
-						     .kind = kind_of(n, f, &name->inlined[i]),
-						     .inlined = true };
+	for (uint32_t i = 0; i < name->inlined_cnt; i++) {
+		const struct name *in = &name->inlined[i];
+
+		fns[i] = (struct named_fn){ .f = { .name = in->name,
+						   .module = out->fn.f.module,
+						   .kind = kind_of(n, f, in),
+						   .inlined = true },
+					    .symbol = in->symbol,
+					    .crate = in->crate };
+		take_row(n, object_of(n, f), 0, &fns[i]);
+	}
 	out->inlined_cnt = name->inlined_cnt;
 	return 0;
 }
@@ -222,30 +298,23 @@ static int describe(struct namer *n, const struct name *name, struct named *out)
 	uint64_t vaddr = RT_FRAME_VADDR(out->frame);
 	char *module;
 
-	out->crate = "";
+	struct named_fn *fn = &out->fn;
+
+	fn->crate = "";
 	if (!f) {
 		/* a JIT's, or of a library that has not been looked at yet */
-		out->f.name = "[unknown code]";
-		return out->f.name ? 0 : -ENOMEM;
+		fn->f.name = "[unknown code]";
+		return 0;
 	}
-	out->f.module = module = arena__strdup(n->arena, base_name(f->path));
-	out->f.kind = kind_of(n, f, name);
-	out->symbol = name->symbol;
-	out->crate = name->crate ? name->crate : "";
-	out->f.name = name->name ? name->name
-				 : say_place(n, base_name(f->path),
-					     name->start ? name->start : vaddr & ~0xfffull);
-	if (is_exe(n, f))
-		out->row = row_of(n, name->symbol);
-	if (out->row != NAMED_NO_ROW) {
-		const struct plan_fn *fn = &n->plan->fns[out->row];
-
-		out->f.name = fn->name;
-		out->f.file = fn->file;
-		out->f.line = fn->line;
-		out->f.kind = FRAME_OWN;
-	}
-	if (!module || !out->f.name)
+	fn->f.module = module = arena__strdup(n->arena, base_name(f->path));
+	fn->f.kind = kind_of(n, f, name);
+	fn->symbol = name->symbol;
+	fn->crate = name->crate ? name->crate : "";
+	fn->f.name = name->name ? name->name
+				: say_place(n, base_name(f->path),
+					    name->start ? name->start : vaddr & ~0xfffull);
+	take_row(n, object_of(n, f), name->start, fn);
+	if (!module || !fn->f.name)
 		return -ENOMEM;
 	return describe_inlined(n, f, name, out);
 }
@@ -260,11 +329,11 @@ static int describe_kernel(struct namer *n, struct named *out)
 		snprintf(text, sizeof(text), "[kernel: breakpoint]");
 	else if (call && call <= sizeof(names) / sizeof(names[0]) && names[call - 1])
 		snprintf(text, sizeof(text), "[kernel: %s]", names[call - 1]);
-	out->crate = "";
-	out->f = (struct snapshot_frame){ .name = arena__strdup(n->arena, text),
-					  .module = "[kernel]",
-					  .kind = FRAME_KERNEL };
-	return out->f.name ? 0 : -ENOMEM;
+	out->fn.crate = "";
+	out->fn.f = (struct snapshot_frame){ .name = arena__strdup(n->arena, text),
+					     .module = "[kernel]",
+					     .kind = FRAME_KERNEL };
+	return out->fn.f.name ? 0 : -ENOMEM;
 }
 
 /* ---- learning ---- */
@@ -304,7 +373,7 @@ static int learn_object(struct namer *n, const uint64_t *frames, size_t cnt)
 		if (err)
 			break;
 		slot->frame = frames[i];
-		slot->row = NAMED_NO_ROW;
+		slot->fn.row = NAMED_NO_ROW;
 		err = RT_FRAME_OBJECT(frames[i]) == RT_OBJECT_KERNEL ? describe_kernel(n, slot)
 								     : describe(n, &names[i], slot);
 		if (err)
@@ -356,25 +425,40 @@ int namer__look(struct namer *n, const uint64_t *frames, size_t cnt, bool final,
 
 /* ---- into a snapshot ---- */
 
-static int add_ref(struct snapshot_profiles *out, const struct snapshot_frame *frame,
-		   struct frame_refs *refs)
+/* The first function that a frame is of stands for it: they differ in nothing that is shown. */
+static int note_fn(struct frame_fns *fns, uint32_t ref, const struct named_fn *fn)
+{
+	while (fns->cnt <= ref) {
+		const struct named_fn **slot = vec__push(fns);
+
+		if (!slot)
+			return -ENOMEM;
+		*slot = fn->f.module && fn->f.kind != FRAME_KERNEL ? fn : NULL;
+	}
+	return 0;
+}
+
+static int add_ref(struct snapshot_profiles *out, const struct named_fn *fn,
+		   struct frame_refs *refs, struct frame_fns *fns)
 {
 	uint32_t *slot = vec__push(refs);
 
 	if (!slot)
 		return -ENOMEM;
-	*slot = profiles__frame(out, frame);
-	return *slot == UINT32_MAX ? -ENOMEM : 0;
+	*slot = profiles__frame(out, &fn->f);
+	if (*slot == UINT32_MAX)
+		return -ENOMEM;
+	return fns ? note_fn(fns, *slot, fn) : 0;
 }
 
 int namer__add(const struct namer *n, uint64_t frame, struct snapshot_profiles *out,
-	       struct frame_refs *refs)
+	       struct frame_refs *refs, struct frame_fns *fns)
 {
-	static const struct snapshot_frame unnamed = { .name = "[not named yet]" };
+	static const struct named_fn unnamed = { .f.name = "[not named yet]" };
 	const struct named *name = namer__get(n, frame);
-	int err = add_ref(out, name ? &name->f : &unnamed, refs);
+	int err = add_ref(out, name ? &name->fn : &unnamed, refs, fns);
 
 	for (uint32_t i = 0; name && i < name->inlined_cnt && !err; i++)
-		err = add_ref(out, &name->inlined[i], refs);
+		err = add_ref(out, &name->inlined[i], refs, fns);
 	return err;
 }

@@ -17,13 +17,19 @@
 
 struct namer;
 
+/* A function. */
+struct named_fn {
+	struct snapshot_frame f;
+	const char *symbol; /* NULL: no name was found, f.name says where it is */
+	const char *crate;
+	uint32_t row; /* in the plan's functions, or NAMED_NO_ROW */
+};
+
 struct named {
 	uint64_t frame; /* RT_FRAME_PC */
-	struct snapshot_frame f;
-	const char *symbol, *crate; /* symbol NULL: no name was found, f.name says where it is */
-	const struct snapshot_frame *inlined; /* what is inlined there, the outermost first */
+	struct named_fn fn;
+	const struct named_fn *inlined; /* what is inlined there, the outermost first */
 	uint32_t inlined_cnt;
-	uint32_t row; /* in the plan's functions, or NAMED_NO_ROW */
 };
 #define NAMED_NO_ROW UINT32_MAX
 
@@ -46,9 +52,16 @@ struct frame_refs {
 	uint32_t *data;
 	size_t cnt, cap;
 };
-/* Adds a frame, and the functions that are inlined in it, to out's frames and to refs. What has no
- * name yet says so. 0 or -ENOMEM. */
+/* What frames of a snapshot are of, by their refs; NULL: no function. Hold until the next learning.
+ */
+struct frame_fns {
+	const struct named_fn **data;
+	size_t cnt, cap;
+};
+/* Adds a frame, and the functions that are inlined in it, to out's frames, to refs and, when not
+ * NULL, to fns, which then must see all that is added to out. What has no name yet says so. 0 or
+ * -ENOMEM. */
 int namer__add(const struct namer *n, uint64_t frame, struct snapshot_profiles *out,
-	       struct frame_refs *refs);
+	       struct frame_refs *refs, struct frame_fns *fns);
 
 #endif

@@ -77,7 +77,7 @@ static int name_stacks(struct filling *f)
 		row->first = f->refs.cnt;
 		for (uint32_t at = row->kept.depth; at-- && !err;)
 			err = namer__add(f->ask->namer, row->kept.frames[at], f->s->profiles,
-					 &f->refs);
+					 &f->refs, NULL);
 		row->cnt = f->refs.cnt - row->first;
 	}
 	return err;

@@ -7,15 +7,24 @@
 
 #include "base/clock.h"
 #include "base/vec.h"
+#include "collect/cpu_rows.h"
+#include "collect/lock_stacks.h"
 #include "collect/namer.h"
+#include "collect/wakes.h"
 #include "roletrace/unwind.h"
 
 static const char *const end_names[] = RT_UNWIND_END_NAMES;
+
+static const char *end_name(enum rt_unwind_end end)
+{
+	return end < RT_END_CNT ? end_names[end] : "unknown";
+}
 
 struct profile_reader {
 	struct profiler *profiler;
 	const struct stacks *stacks;
 	struct namer *namer;
+	struct cpu_rows *rows; /* of the snapshot that is being made; NULL: no CPU profile */
 	uint64_t learn_due_ns;
 };
 
@@ -23,15 +32,18 @@ struct profile_reader {
 struct read_stack {
 	enum rt_stack_kind kind;
 	enum rt_unwind_end end;
-	uint32_t first, depth;	     /* in frames */
-	uint32_t first_ref, ref_cnt; /* in refs: inlined functions are frames there */
-	uint64_t cnt, total_ns;
+	uint32_t place;
+	uint32_t first, depth;	       /* in frames */
+	uint32_t first_ref, ref_cnt;   /* in refs: inlined functions are frames there */
+	uint64_t cnt, older, total_ns; /* older: of cnt, had begun before the window */
+	char thread[16];	       /* empty: they are not told apart */
 };
 
 struct reading {
 	VEC(struct read_stack) stacks;
 	VEC(uint64_t) frames;		/* innermost first, as kept */
 	struct frame_refs refs;		/* into the profiles' frames, roots first */
+	struct frame_fns fns;		/* by profiles' frame */
 	uint64_t *waiting_ns, *waiting; /* by place: waits that go on */
 	uint64_t now_ns, min_ns;
 	uint64_t waits, lost_waits; /* that go on */
@@ -53,6 +65,9 @@ struct profile_reader *profile_reader__new(struct profiler *profiler, const stru
 
 void profile_reader__free(struct profile_reader *r)
 {
+	if (!r)
+		return;
+	cpu_rows__free(r->rows);
 	free(r);
 }
 
@@ -97,18 +112,21 @@ static int read_stacks(const struct profile_reader *r, struct reading *rd)
 	for (uint32_t i = 0; i < places; i++) {
 		struct read_stack *out;
 
-		if (!stacks__get(r->stacks, i, &s) || !(s.cnt + rd->waiting[i]) ||
-		    s.kind == RT_STACK_ALLOC)
+		if (!stacks__get(r->stacks, i, &s) || s.kind == RT_STACK_ALLOC ||
+		    !(s.cnt + rd->waiting[i] || s.kind == RT_STACK_WAKER))
 			continue;
 		out = vec__push(&rd->stacks);
 		if (!out)
 			return -ENOMEM;
 		*out = (struct read_stack){ .kind = s.kind,
+					    .place = i,
 					    .end = s.end,
 					    .first = (uint32_t)rd->frames.cnt,
 					    .depth = s.depth,
 					    .cnt = s.cnt + rd->waiting[i],
 					    .total_ns = s.total + rd->waiting_ns[i] };
+		out->older = s.kind == RT_STACK_OFF_CPU_OLDER ? out->cnt : 0;
+		memcpy(out->thread, s.thread, sizeof(out->thread));
 		for (uint32_t f = 0; f < s.depth; f++) {
 			uint64_t *slot = vec__push(&rd->frames);
 
@@ -132,7 +150,7 @@ static int name_stacks(const struct profile_reader *r, struct reading *rd)
 		s->first_ref = (uint32_t)rd->refs.cnt;
 		for (uint32_t f = s->depth; f-- && !err;)
 			err = namer__add(r->namer, rd->frames.data[s->first + f], rd->out,
-					 &rd->refs);
+					 &rd->refs, &rd->fns);
 		s->ref_cnt = (uint32_t)rd->refs.cnt - s->first_ref;
 	}
 	return err;
@@ -140,51 +158,92 @@ static int name_stacks(const struct profile_reader *r, struct reading *rd)
 
 /* ---- functions ---- */
 
-/* A recursive function is inclusive of itself once. */
-static bool seen_further_in(const struct profile_reader *r, const uint64_t *frames, uint32_t at,
-			    uint32_t row)
+static bool in_kernel(const struct reading *rd, uint32_t ref)
 {
-	for (uint32_t i = 0; i < at; i++) {
-		const struct named *n = namer__get(r->namer, frames[i]);
+	return rd->out->frames.data[ref].kind == FRAME_KERNEL;
+}
 
-		if (n && n->row == row)
+static bool has_unnamed(const struct profile_reader *r, const struct reading *rd,
+			const struct read_stack *st)
+{
+	for (uint32_t i = 0; i < st->depth; i++)
+		if (!namer__get(r->namer, rd->frames.data[st->first + i]))
 			return true;
-	}
 	return false;
 }
 
-/* The innermost frame has the sample to itself, the kernel's work for it included. */
-static void count_functions(const struct profile_reader *r, const struct reading *rd,
-			    struct snapshot *s)
+static int count_functions(struct profile_reader *r, const struct reading *rd, struct snapshot *s)
 {
+	struct snapshot_profile *cpu = rd->out->of[PROFILE_CPU];
+
+	cpu_rows__free(r->rows);
+	r->rows = NULL;
+	if (!cpu)
+		return 0;
+	r->rows = cpu_rows__new(rd->fns.data, rd->fns.cnt);
+	if (!r->rows)
+		return -ENOMEM;
 	for (size_t i = 0; i < rd->stacks.cnt; i++) {
 		const struct read_stack *st = &rd->stacks.data[i];
-		const uint64_t *frames = rd->frames.data + st->first;
-		uint32_t leaf = st->depth && RT_FRAME_OBJECT(frames[0]) == RT_OBJECT_KERNEL;
+		const uint32_t *refs = rd->refs.data + st->first_ref;
+		uint32_t depth = st->ref_cnt;
 
-		for (uint32_t f = 0; f < st->depth && st->kind == RT_STACK_CPU; f++) {
-			const struct named *n = namer__get(r->namer, frames[f]);
-
-			if (!n || n->row >= s->fn_cnt || seen_further_in(r, frames, f, n->row))
-				continue;
-			s->fns[n->row].cpu_samples += st->cnt;
-			if (f == leaf)
-				s->fns[n->row].cpu_self_samples += st->cnt;
-		}
+		if (st->kind != RT_STACK_CPU)
+			continue;
+		if (has_unnamed(r, rd, st))
+			cpu->unnamed += st->cnt;
+		while (depth && in_kernel(rd, refs[depth - 1]))
+			depth--;
+		cpu_rows__add(r->rows, refs, depth, st->cnt);
 	}
+	cpu_rows__book(r->rows, s);
+	return 0;
+}
+
+/* ---- wakers, locks ---- */
+
+static int fill_by_place(const struct profile_reader *r, const struct reading *rd,
+			 struct snapshot *s)
+{
+	uint32_t places = stacks__place_cnt(r->stacks);
+	struct named_stack *by_place = calloc(places, sizeof(*by_place));
+	int err;
+
+	if (!by_place)
+		return -ENOMEM;
+	for (size_t i = 0; i < rd->stacks.cnt; i++) {
+		const struct read_stack *st = &rd->stacks.data[i];
+
+		by_place[st->place] =
+			(struct named_stack){ st->first_ref, st->ref_cnt, end_name(st->end) };
+	}
+	err = lock_stacks__ended(r->profiler, by_place, places, rd->refs.data, s);
+	if (profiler__opts(r->profiler)->wakers)
+		err = err ?: wakes__fill(r->profiler, by_place, places, rd->refs.data, rd->out);
+	free(by_place);
+	return err;
 }
 
 /* ---- adding up ---- */
+
+static enum profile_kind kind_of(const struct read_stack *s)
+{
+	return s->kind == RT_STACK_CPU ? PROFILE_CPU : PROFILE_OFF_CPU;
+}
 
 static int compare(const void *a, const void *b, void *arg)
 {
 	const struct read_stack *x = a, *y = b;
 	const struct reading *rd = arg;
 
-	if (x->kind != y->kind)
-		return x->kind < y->kind ? -1 : 1;
+	if ((x->kind == RT_STACK_WAKER) != (y->kind == RT_STACK_WAKER))
+		return y->kind == RT_STACK_WAKER ? -1 : 1;
+	if (kind_of(x) != kind_of(y))
+		return kind_of(x) < kind_of(y) ? -1 : 1;
 	if (x->end != y->end)
 		return x->end < y->end ? -1 : 1;
+	if (strcmp(x->thread, y->thread) != 0)
+		return strcmp(x->thread, y->thread);
 	if (x->ref_cnt != y->ref_cnt)
 		return x->ref_cnt < y->ref_cnt ? -1 : 1;
 	for (uint32_t i = 0; i < x->ref_cnt; i++) {
@@ -196,21 +255,25 @@ static int compare(const void *a, const void *b, void *arg)
 	return 0;
 }
 
-static int emit(struct reading *rd, const struct read_stack *s, uint64_t cnt, uint64_t total_ns)
+static int emit(const struct profile_reader *r, struct reading *rd, const struct read_stack *s,
+		const struct read_stack *sum)
 {
-	enum profile_kind kind = s->kind == RT_STACK_CPU ? PROFILE_CPU : PROFILE_OFF_CPU;
+	enum profile_kind kind = kind_of(s);
 	struct snapshot_stack figures = {
-		.value = kind == PROFILE_CPU ? cnt : total_ns,
-		.count = kind == PROFILE_CPU ? 0 : cnt,
-		.truncated = s->end < RT_END_CNT ? end_names[s->end] : "unknown",
+		.value = kind == PROFILE_CPU ? sum->cnt : sum->total_ns,
+		.count = kind == PROFILE_CPU ? 0 : sum->cnt,
+		.older = sum->older,
+		.truncated = end_name(s->end),
+		.thread = s->thread[0] ? s->thread : NULL,
 	};
 
-	return rd->out->of[kind] ? profiles__stack(rd->out, kind, rd->refs.data + s->first_ref,
-						   s->ref_cnt, &figures)
-				 : 0;
+	return rd->out->of[kind] && s->kind != RT_STACK_WAKER
+		       ? profiles__stack(rd->out, kind, rd->refs.data + s->first_ref, s->ref_cnt,
+					 &figures)
+		       : 0;
 }
 
-static int add_up(struct reading *rd)
+static int add_up(const struct profile_reader *r, struct reading *rd)
 {
 	struct read_stack *s = rd->stacks.data;
 	size_t end;
@@ -219,13 +282,14 @@ static int add_up(struct reading *rd)
 	if (rd->stacks.cnt)
 		qsort_r(s, rd->stacks.cnt, sizeof(*s), compare, rd);
 	for (size_t i = 0; i < rd->stacks.cnt && !err; i = end) {
-		uint64_t cnt = 0, total_ns = 0;
+		struct read_stack sum = {};
 
 		for (end = i; end < rd->stacks.cnt && !compare(&s[i], &s[end], rd); end++) {
-			cnt += s[end].cnt;
-			total_ns += s[end].total_ns;
+			sum.cnt += s[end].cnt;
+			sum.older += s[end].older;
+			sum.total_ns += s[end].total_ns;
 		}
-		err = emit(rd, &s[i], cnt, total_ns);
+		err = emit(r, rd, &s[i], &sum);
 	}
 	return err;
 }
@@ -249,6 +313,7 @@ static int fill_head(const struct profile_reader *r, struct reading *rd)
 	}
 	if (off) {
 		off->min_ns = o->off_cpu_min_ns;
+		off->older = c.older_waits;
 		off->count = c.waits - c.short_waits + rd->waits;
 		err = profiles__count(out, &off->lost, "no_storage", c.no_storage);
 		err = err
@@ -272,13 +337,24 @@ int profile_reader__fill(struct profile_reader *r, struct snapshot *s, uint64_t 
 	err = err ?: fill_head(r, &rd);
 	err = err ?: namer__look(r->namer, rd.frames.data, rd.frames.cnt, final, &r->learn_due_ns);
 	err = err ?: name_stacks(r, &rd);
-	err = err ?: add_up(&rd);
-	if (!err)
-		count_functions(r, &rd, s);
+	if (profiler__opts(r->profiler)->off_cpu)
+		err = err ?: fill_by_place(r, &rd, s);
+	err = err ?: count_functions(r, &rd, s);
+	err = err ?: add_up(r, &rd);
 	free(rd.waiting);
 	free(rd.waiting_ns);
 	vec__free(&rd.stacks);
 	vec__free(&rd.frames);
 	vec__free(&rd.refs);
+	vec__free(&rd.fns);
+	return err;
+}
+
+int profile_reader__add_rows(struct profile_reader *r, struct snapshot *s)
+{
+	int err = r->rows ? cpu_rows__append(r->rows, s) : 0;
+
+	cpu_rows__free(r->rows);
+	r->rows = NULL;
 	return err;
 }

@@ -10,6 +10,7 @@
 #include "collect/namer.h"
 #include "snapshot/snapshot.h"
 
+struct namer;
 struct profile_reader;
 
 /* All borrowed. NULL with errno. */
@@ -23,5 +24,7 @@ void profile_reader__free(struct profile_reader *r);
  * -errno.
  */
 int profile_reader__fill(struct profile_reader *r, struct snapshot *s, uint64_t now_ns, bool final);
+/* To follow, once s->fns has its last shape: rows of functions that were sampled and not probed. */
+int profile_reader__add_rows(struct profile_reader *r, struct snapshot *s);
 
 #endif

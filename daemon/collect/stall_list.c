@@ -2,6 +2,7 @@
 #include "collect/stall_list.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -100,12 +101,25 @@ bool stall_list__knows(const struct stall_list *l, enum stall_kind kind, const s
 	return false;
 }
 
+static void drop_stacks(struct known_stall *k)
+{
+	for (size_t i = 0; i < k->told.thread_cnt; i++)
+		free((void *)k->told.threads[i].stack.frames);
+}
+
+void stall_list__free(struct stall_list *l)
+{
+	for (size_t i = 0; i < l->known_cnt; i++)
+		drop_stacks(&l->known[i]);
+}
+
 /* Room is made by the one that has been over for longest. */
 static bool make_room(struct stall_list *l)
 {
 	for (size_t i = 0; i < l->known_cnt; i++) {
 		if (!l->known[i].told.over_unix_ns)
 			continue;
+		drop_stacks(&l->known[i]);
 		memmove(&l->known[i], &l->known[i + 1], (l->known_cnt - i - 1) * sizeof(*l->known));
 		l->known_cnt--;
 		l->dropped++;
@@ -146,10 +160,20 @@ void stall_list__add_thread(const struct stall_list *l, struct known_stall *k,
 		told->age_ns = told->threads[0].wait_ns;
 }
 
-void stall_list__tell(struct stall_list *l, const struct known_stall *k)
+void stall_list__tell(struct stall_list *l, struct known_stall *k)
 {
-	if (l->fresh_cnt < MAX_STALLS)
-		l->fresh[l->fresh_cnt++] = k->told;
+	k->fresh = true;
+}
+
+const struct snapshot_stall *stall_list__fresh(struct stall_list *l, size_t *cnt)
+{
+	*cnt = 0;
+	for (size_t i = 0; i < l->known_cnt; i++) {
+		if (l->known[i].fresh)
+			l->fresh[(*cnt)++] = l->known[i].told;
+		l->known[i].fresh = false;
+	}
+	return l->fresh;
 }
 
 bool stall_list__join(struct stall_list *l, const struct rt_thread *t)
@@ -169,6 +193,55 @@ bool stall_list__join(struct stall_list *l, const struct rt_thread *t)
 			}
 	}
 	return false;
+}
+
+/* ---- stacks ---- */
+
+size_t stall_list__unseen(const struct stall_list *l, rt_u32 *pids, size_t most)
+{
+	size_t cnt = 0;
+
+	for (size_t i = 0; i < l->known_cnt; i++)
+		for (size_t n = 0; n < l->known[i].told.thread_cnt && cnt < most; n++)
+			if (!l->known[i].told.over_unix_ns && !l->known[i].seen[n])
+				pids[cnt++] = l->known[i].ids[n].pid;
+	return cnt;
+}
+
+/* A poll that is open may sleep and wake in between. */
+static bool waits_on(const struct stall_list *l, const struct known_stall *k, size_t n)
+{
+	const struct rt_thread *t = roster__by_pid(l->roster, k->ids[n].pid);
+
+	return t && (k->told.kind == STALL_BLOCKED_POLL || t->since_ns == k->ids[n].since_ns);
+}
+
+static int see_one(const struct stall_list *l, const struct waiting *w, struct known_stall *k)
+{
+	int err = 0;
+
+	for (size_t n = 0; n < k->told.thread_cnt && !err; n++) {
+		struct stall_thread *t = &k->told.threads[n];
+
+		if (k->seen[n])
+			continue;
+		k->seen[n] = true;
+		if (waits_on(l, k, n))
+			err = waiting__stack(w, k->ids[n].pid, &t->stack);
+		else
+			t->stack.truncated = "running";
+	}
+	return err;
+}
+
+int stall_list__see(struct stall_list *l, const struct waiting *w)
+{
+	int err = 0;
+
+	for (size_t i = 0; i < l->known_cnt && !err; i++)
+		if (!l->known[i].told.over_unix_ns)
+			err = see_one(l, w, &l->known[i]);
+	return err;
 }
 
 /* ---- its end ---- */
@@ -198,7 +271,6 @@ static bool is_over(const struct stall_list *l, const struct known_stall *k)
 
 void stall_list__refresh(struct stall_list *l)
 {
-	l->fresh_cnt = 0;
 	for (size_t i = 0; i < l->known_cnt; i++)
 		if (!l->known[i].told.over_unix_ns && is_over(l, &l->known[i]))
 			l->known[i].told.over_unix_ns = clock__unix_ns();

@@ -9,6 +9,7 @@
 #include "collect/locks.h"
 #include "collect/roster.h"
 #include "collect/settle.h"
+#include "collect/waiting.h"
 
 #define MAX_STALLS 32
 #define MAX_STALL_IDS 256
@@ -24,6 +25,8 @@ struct known_stall {
 	struct wait_id
 		ids[MAX_STALL_IDS]; /* of its threads, also of those that told has no room for */
 	size_t id_cnt;
+	bool fresh;		  /* to be told */
+	bool seen[STALL_THREADS]; /* by told.threads: their stacks were asked for */
 };
 
 struct stall_list {
@@ -36,7 +39,6 @@ struct stall_list {
 	size_t known_cnt, dropped;
 	bool full; /* so many hang at once that more are not told */
 	struct snapshot_stall fresh[MAX_STALLS];
-	size_t fresh_cnt;
 };
 
 /* Whether a stall that goes on tells of this wait: one of that kind, or a deadlock. */
@@ -45,10 +47,19 @@ bool stall_list__knows(const struct stall_list *l, enum stall_kind kind, const s
 struct known_stall *stall_list__add(struct stall_list *l, enum stall_kind kind, bool proven);
 void stall_list__add_thread(const struct stall_list *l, struct known_stall *k,
 			    const struct rt_thread *t);
-void stall_list__tell(struct stall_list *l, const struct known_stall *k);
+void stall_list__tell(struct stall_list *l, struct known_stall *k);
 /* A victim of what is told already is added there: true. */
 bool stall_list__join(struct stall_list *l, const struct rt_thread *t);
 /* Notes what is over; the fresh ones are no longer fresh. */
 void stall_list__refresh(struct stall_list *l);
+
+/* Threads of which no stack has been asked for: their pids, at most `most`. How many there are. */
+size_t stall_list__unseen(const struct stall_list *l, rt_u32 *pids, size_t most);
+/* They get the stacks of w's last look; of one that waits no longer as it did, none. 0 or -ENOMEM.
+ */
+int stall_list__see(struct stall_list *l, const struct waiting *w);
+/* Those to be told, as they are now: *cnt, valid until the next call. */
+const struct snapshot_stall *stall_list__fresh(struct stall_list *l, size_t *cnt);
+void stall_list__free(struct stall_list *l);
 
 #endif

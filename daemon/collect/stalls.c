@@ -66,6 +66,7 @@ void stalls__free(struct stalls *s)
 	if (!s)
 		return;
 	vec__free(&s->seen);
+	stall_list__free(&s->list);
 	free(s);
 }
 
@@ -159,8 +160,7 @@ static bool is_suspect(const struct stalls *s, const struct rt_thread *t)
 	if (!locks__is_wait(t) || roster__state_ns(s->roster, t, &older) < s->opts.stall_ns)
 		return false;
 	locks__view(s->locks, t, &v);
-	return lock__is_lock(v.kind) && v.held &&
-	       !locks__moved_since(s->locks, t->wait_addr, t->since_ns);
+	return lock__is_lock(v.kind) && v.held && !locks__moved(s->locks, t);
 }
 
 static uint64_t lock_address(const struct stalls *s, const struct rt_thread *t)
@@ -332,7 +332,7 @@ static void find_silence(struct stalls *s)
 	stall_list__tell(&s->list, k);
 }
 
-const struct snapshot_stall *stalls__find(struct stalls *s, size_t *cnt)
+void stalls__find(struct stalls *s)
 {
 	uint64_t now = roster__looked_ns(s->roster);
 
@@ -348,8 +348,34 @@ const struct snapshot_stall *stalls__find(struct stalls *s, size_t *cnt)
 	if (s->opts.no_progress)
 		find_silence(s);
 	locks__close(s->locks);
-	*cnt = s->list.fresh_cnt;
-	return s->list.fresh;
+}
+
+size_t stalls__unseen(const struct stalls *s, rt_u32 *pids, size_t most)
+{
+	return stall_list__unseen(&s->list, pids, most);
+}
+
+int stalls__see(struct stalls *s, const struct waiting *w)
+{
+	return stall_list__see(&s->list, w);
+}
+
+const struct snapshot_stall *stalls__fresh(struct stalls *s, size_t *cnt)
+{
+	return stall_list__fresh(&s->list, cnt);
+}
+
+/* The snapshot outlives the names. */
+static int copy_stacks(struct snapshot_stall *told, struct snapshot *snapshot)
+{
+	int err = 0;
+
+	for (size_t i = 0; i < told->thread_cnt && !err; i++) {
+		const struct snapshot_backtrace stack = told->threads[i].stack;
+
+		err = backtrace__copy(&stack, snapshot, &told->threads[i].stack);
+	}
+	return err;
 }
 
 int stalls__fill(const struct stalls *s, struct snapshot *snapshot)
@@ -359,8 +385,15 @@ int stalls__fill(const struct stalls *s, struct snapshot *snapshot)
 	snapshot->stalls = calloc(l->known_cnt + 1, sizeof(*snapshot->stalls));
 	if (!snapshot->stalls)
 		return -ENOMEM;
-	for (size_t i = 0; i < l->known_cnt; i++)
-		snapshot->stalls[snapshot->stall_cnt++] = l->known[i].told;
+	for (size_t i = 0; i < l->known_cnt; i++) {
+		struct snapshot_stall *told = &snapshot->stalls[snapshot->stall_cnt++];
+		int err;
+
+		*told = l->known[i].told;
+		err = copy_stacks(told, snapshot);
+		if (err)
+			return err;
+	}
 	snapshot->more_stalls = l->dropped + l->full;
 	return 0;
 }

@@ -9,6 +9,7 @@
 #include "collect/locks.h"
 #include "collect/roster.h"
 #include "collect/settle.h"
+#include "collect/waiting.h"
 
 struct stalls;
 
@@ -23,8 +24,14 @@ struct stalls *stalls__new(const struct roster *roster, struct locks *locks,
 			   const struct target *target, const struct stalls_opts *opts);
 void stalls__free(struct stalls *s);
 
-/* Looks at the roster's last look and the settler's last pass. The new ones: cnt of them. */
-const struct snapshot_stall *stalls__find(struct stalls *s, size_t *cnt);
+/* Looks at the roster's last look and the settler's last pass. */
+void stalls__find(struct stalls *s);
+/* What is told of, with its stacks: for a look at them there have to be the pids of threads (at
+ * most `most`; how many there are), then see them, behind another look of the roster. */
+size_t stalls__unseen(const struct stalls *s, rt_u32 *pids, size_t most);
+int stalls__see(struct stalls *s, const struct waiting *w);
+/* The new ones: cnt of them. */
+const struct snapshot_stall *stalls__fresh(struct stalls *s, size_t *cnt);
 
 /* Fills snapshot->stalls. 0 or -ENOMEM. */
 int stalls__fill(const struct stalls *s, struct snapshot *snapshot);

@@ -8,8 +8,11 @@
 #include "collect/locks.h"
 #include "collect/roster.h"
 #include "collect/stalls.h"
+#include "collect/waiting.h"
 
 #define LOOK_NS (NS_PER_SEC / 2)
+#define SEE_SHARE 100 /* at most one part of so many of the time */
+#define MOST_SEEN 256 /* threads whose stacks are taken at once */
 
 struct threadwatch {
 	struct threads *threads;
@@ -17,8 +20,9 @@ struct threadwatch {
 	struct locks *locks;
 	struct stalls *stalls;
 	struct settler *settler;
+	struct waiting *waiting;
 	bool traced; /* functions: their open calls are looked at too */
-	uint64_t next_look_ns;
+	uint64_t next_look_ns, next_see_ns;
 };
 
 struct threadwatch *threadwatch__new(struct threads *threads, const struct plan *plan,
@@ -32,6 +36,7 @@ struct threadwatch *threadwatch__new(struct threads *threads, const struct plan 
 		return NULL;
 	w->threads = threads;
 	w->settler = settler;
+	w->waiting = opts->waiting;
 	w->traced = plan->fn_cnt != 0;
 	w->roster = roster__new(threads);
 	w->locks = w->roster ? locks__new(threads, w->roster, target) : NULL;
@@ -79,7 +84,21 @@ void threadwatch__start(struct threadwatch *w, uint64_t now_ns)
 
 void threadwatch__stop(struct threadwatch *w, uint64_t now_ns)
 {
+	w->next_see_ns = 0; /* the last file has all there is */
 	roster__stop(w->roster, now_ns);
+}
+
+/*
+ * The stacks of what hangs. Making the tables takes its time, so the threads are looked at once
+ * more: a stack of another wait than that which is told of would mislead.
+ */
+static void see_stalls(struct threadwatch *w)
+{
+	rt_u32 pids[MOST_SEEN];
+	size_t cnt = w->waiting ? stalls__unseen(w->stalls, pids, MOST_SEEN) : 0;
+
+	if (cnt && !waiting__look(w->waiting, pids, cnt) && !roster__look(w->roster))
+		(void)stalls__see(w->stalls, w->waiting);
 }
 
 const struct snapshot_stall *threadwatch__tick(struct threadwatch *w, uint64_t now_ns, size_t *cnt)
@@ -91,15 +110,37 @@ const struct snapshot_stall *threadwatch__tick(struct threadwatch *w, uint64_t n
 	w->next_look_ns = now_ns + LOOK_NS;
 	if (w->traced)
 		(void)settler__pass(w->settler);
-	return stalls__find(w->stalls, cnt);
+	stalls__find(w->stalls);
+	see_stalls(w);
+	return stalls__fresh(w->stalls, cnt);
 }
 
-int threadwatch__fill(struct threadwatch *w, struct snapshot *s)
+/* At locks; when looking is cheap, and for a small part of the time: files may be written often. */
+static int see_waiters(struct threadwatch *w, struct snapshot *s)
+{
+	uint64_t begin = clock__mono_ns();
+	const struct lock_waiter *waiters;
+	size_t cnt;
+	int err;
+
+	if (!w->waiting || !waiting__is_ready(w->waiting))
+		return 0;
+	waiters = locks__waiters(w->locks, &cnt);
+	if (!cnt || begin < w->next_see_ns)
+		return 0;
+	err = lock_stacks__now(w->waiting, waiters, cnt, s);
+	w->next_see_ns = clock__mono_ns() + (clock__mono_ns() - begin) * SEE_SHARE;
+	return err;
+}
+
+int threadwatch__fill(struct threadwatch *w, struct snapshot *s, bool light)
 {
 	int err = roster__look(w->roster);
 
 	err = err ?: roster__fill(w->roster, s);
 	err = err ?: locks__fill(w->locks, s);
+	if (!light)
+		err = err ?: see_waiters(w, s);
 	return err ?: stalls__fill(w->stalls, s);
 }
 

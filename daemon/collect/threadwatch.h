@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * All that is known of threads without stacks: the roster, the locks, what hangs. The collector's
- * only door to them.
+ * All that is known of threads: the roster, the locks, what hangs. The collector's only door to
+ * them.
  */
 #ifndef COLLECT_THREADWATCH_H
 #define COLLECT_THREADWATCH_H
@@ -11,10 +11,12 @@
 #include "snapshot/snapshot.h"
 
 struct threadwatch;
+struct waiting;
 
 struct threadwatch_opts {
 	uint64_t stall_ns;
-	bool no_progress; /* tell too when no thread runs at all for that long */
+	bool no_progress;	 /* tell too when no thread runs at all for that long */
+	struct waiting *waiting; /* native stacks of who waits; NULL: none. Borrowed */
 };
 
 /* All borrowed. NULL with errno. */
@@ -32,8 +34,9 @@ void threadwatch__stop(struct threadwatch *w, uint64_t now_ns);
  */
 const struct snapshot_stall *threadwatch__tick(struct threadwatch *w, uint64_t now_ns, size_t *cnt);
 
-/* Fills s->threads, s->locks, s->stalls. 0 or -errno. */
-int threadwatch__fill(struct threadwatch *w, struct snapshot *s);
+/* Fills s->threads, s->locks, s->stalls; light: but no stacks of who waits at the locks. 0 or
+ * -errno. */
+int threadwatch__fill(struct threadwatch *w, struct snapshot *s, bool light);
 
 /* What was missed so far, after a fill: at most THREADWATCH_LOST. How many there are. */
 #define THREADWATCH_LOST (RT_THREAD_LOST_CNT + 1)

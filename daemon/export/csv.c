@@ -69,17 +69,19 @@ static void add_uint_if(struct strbuf *out, bool measured, uint64_t v)
 	"observed_ns,floor_ns,corrected_ns,clamped,histogram_lost,"                                \
 	"comm,pid,window_start_unix_ns,window_end_unix_ns,window_ns,health,lost,"                  \
 	"alloc_bytes,alloc_count,freed_bytes,freed_count,live_bytes,"                              \
-	"live_bytes_estimate,live_bytes_error\n"
+	"live_bytes_estimate,live_bytes_error,"                                                    \
+	"module,origin,cpu_samples,cpu_self_samples,cpu_inlined_samples,"                          \
+	"cpu_ns,cpu_low_ns,cpu_high_ns,cpu_self_ns,cpu_self_low_ns,cpu_self_high_ns\n"
 
 static void add_identity(struct strbuf *out, const struct snapshot_fn *fn)
 {
 	put_string(out, fn->name);
 	add_string(out, fn->symbol);
 	add_string(out, fn->crate);
-	add_string(out, fn->is_async ? "async" : "fn");
+	add_string(out, fn->unprobed ? NULL : fn->is_async ? "async" : "fn");
 	add_string(out, fn->file);
 	add_uint_if(out, fn->file && fn->line, fn->line);
-	add_uint(out, fn->sites);
+	add_uint_if(out, !fn->unprobed, fn->sites);
 	add_string(out, snapshot_coverage_names[fn->coverage]);
 	add_string(out, fn->exit);
 }
@@ -88,7 +90,7 @@ static void add_counts(struct strbuf *out, const struct snapshot_fn *fn)
 {
 	bool timed = snapshot__timed(fn);
 
-	add_uint(out, fn->calls);
+	add_uint_if(out, !fn->unprobed, fn->calls);
 	add_uint_if(out, timed, fn->returned);
 	add_uint_if(out, timed, fn->unwound);
 	add_uint_if(out, timed, fn->in_flight);
@@ -121,7 +123,7 @@ static void add_trust(struct strbuf *out, const struct snapshot_fn *fn)
 {
 	bool timed = snapshot__timed(fn);
 
-	add_uint(out, fn->observed_ns);
+	add_uint_if(out, !fn->unprobed, fn->observed_ns);
 	add_uint_if(out, timed, fn->floor_ns);
 	add_uint_if(out, timed, fn->corrected_ns);
 	add_uint_if(out, timed, fn->clamped);
@@ -160,6 +162,30 @@ static void add_alloc(struct strbuf *out, const struct snapshot_fn *fn)
 	add_uint_if(out, fn->alloc_estimated, fn->alloc_error_bytes);
 }
 
+static void add_cpu_time(struct strbuf *out, const struct snapshot_profile *cpu, uint64_t samples)
+{
+	struct profile_time t = {};
+
+	if (cpu)
+		t = profile__time(cpu, samples);
+	add_uint_if(out, cpu, t.ns);
+	add_uint_if(out, cpu, t.low_ns);
+	add_uint_if(out, cpu, t.high_ns);
+}
+
+static void add_cpu(struct strbuf *out, const struct snapshot *s, const struct snapshot_fn *fn)
+{
+	const struct snapshot_profile *cpu = s->profiles ? s->profiles->of[PROFILE_CPU] : NULL;
+
+	add_string(out, fn->unprobed ? fn->module : NULL);
+	add_string(out, fn->unprobed ? frame_kind_names[fn->origin] : NULL);
+	add_uint_if(out, cpu, fn->cpu_samples);
+	add_uint_if(out, cpu, fn->cpu_self_samples);
+	add_uint_if(out, cpu, fn->cpu_inlined_samples);
+	add_cpu_time(out, cpu, fn->cpu_samples);
+	add_cpu_time(out, cpu, fn->cpu_self_samples);
+}
+
 static int render(const struct snapshot *s, struct strbuf *out)
 {
 	strbuf__adds(out, FUNCTION_COLUMNS);
@@ -170,6 +196,7 @@ static int render(const struct snapshot *s, struct strbuf *out)
 		add_trust(out, &s->fns[i]);
 		add_origin(out, s);
 		add_alloc(out, &s->fns[i]);
+		add_cpu(out, s, &s->fns[i]);
 		strbuf__addc(out, '\n');
 	}
 	return out->oom ? -ENOMEM : 0;

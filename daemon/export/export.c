@@ -43,12 +43,40 @@ static const struct exporter *by_suffix(const char *path)
 	return found;
 }
 
+/* "svg-live": a format of stacks and a kind. */
+static const struct exporter *by_name_of_kind(const char *name, size_t len, enum flame_kind *kind)
+{
+	for (size_t i = 0; i < EXPORTER_CNT; i++) {
+		size_t n = strlen(exporters[i]->name);
+
+		if (exporters[i]->flame && len > n && name[n] == '-' &&
+		    !memcmp(exporters[i]->name, name, n) &&
+		    flame__find_kind(name + n + 1, len - n - 1, kind))
+			return exporters[i];
+	}
+	return NULL;
+}
+
+/* "x.live.svg" has a kind before its suffix, and something before that. */
+static void find_kind_of_path(const char *path, const struct exporter *e, enum flame_kind *kind)
+{
+	size_t end = strlen(path) - strlen(e->suffix), at = end;
+
+	while (at && path[at - 1] != '.' && path[at - 1] != '/')
+		at--;
+	if (e->flame && at > 1 && path[at - 1] == '.' && path[at - 2] != '/')
+		flame__find_kind(path + at, end - at, kind);
+}
+
 static int refuse(struct strbuf *reason)
 {
 	strbuf__adds(reason, " (formats:");
 	for (size_t i = 0; i < EXPORTER_CNT; i++)
 		strbuf__addf(reason, " %s", exporters[i]->name);
-	strbuf__addc(reason, ')');
+	strbuf__adds(reason, "; of one kind of stacks:");
+	for (int i = 0; i < FLAME_CNT; i++)
+		strbuf__addf(reason, " svg-%s", flame_infos[i].word);
+	strbuf__adds(reason, " ...)");
 	return -EINVAL;
 }
 
@@ -56,12 +84,13 @@ int export__find(const char *spec, struct export_dest *out, struct strbuf *reaso
 {
 	const char *colon = strchr(spec, ':');
 	size_t format_len = colon ? (size_t)(colon - spec) : 0;
-	const struct exporter *e;
 	const char *path = spec;
+	enum flame_kind kind = FLAME_ANY;
+	const struct exporter *e;
 
 	if (colon && !memchr(spec, '/', format_len)) {
 		path = colon + 1;
-		e = by_name(spec, format_len);
+		e = by_name(spec, format_len) ?: by_name_of_kind(spec, format_len, &kind);
 		if (!e) {
 			strbuf__addf(reason, "unknown output format '%.*s' in '%s'",
 				     (int)format_len, spec, spec);
@@ -75,12 +104,14 @@ int export__find(const char *spec, struct export_dest *out, struct strbuf *reaso
 				     spec);
 			return refuse(reason);
 		}
+		if (strcmp(path, "-"))
+			find_kind_of_path(path, e, &kind);
 	}
 	if (!*path) {
 		strbuf__addf(reason, "no file name in '%s'", spec);
 		return -EINVAL;
 	}
-	*out = (struct export_dest){ .exporter = e, .path = path };
+	*out = (struct export_dest){ .exporter = e, .path = path, .kind = kind };
 	return 0;
 }
 
@@ -149,7 +180,7 @@ int export__write_flame(const struct export_dest *dest, const struct flame_ask *
 
 int export__write(const struct export_dest *dest, const struct snapshot *s)
 {
-	struct flame_ask ask = { .s = s, .kind = FLAME_ANY };
+	struct flame_ask ask = { .s = s, .kind = dest->kind };
 	struct strbuf doc = STRBUF_INIT;
 	int err;
 

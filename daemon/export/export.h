@@ -8,6 +8,8 @@
 
 #include <stdbool.h>
 
+#include "export/flame.h"
+
 struct flame_ask;
 struct snapshot;
 struct strbuf;
@@ -24,7 +26,8 @@ struct exporter {
 
 struct export_dest {
 	const struct exporter *exporter;
-	const char *path; /* borrowed from the spec; "-" is standard output */
+	const char *path;     /* borrowed from the spec; "-" is standard output */
+	enum flame_kind kind; /* of stacks; FLAME_ANY: not said */
 };
 
 extern const struct exporter export_json, export_csv, export_csv_buckets, export_csv_threads,
@@ -33,9 +36,10 @@ extern const struct exporter export_folded, export_html, export_svg, export_ppro
 	export_speedscope;
 
 /*
- * Parses "[FORMAT:]FILE": the format is named, or told by FILE's suffix; a lone "-" is JSON. What
- * comes before a colon is taken as a format unless it holds a slash; nothing is guessed. 0, or
- * -EINVAL with one line in reason.
+ * Parses "[FORMAT:]FILE": the format is named, or told by FILE's suffix; a lone "-" is JSON.
+ * Formats of stacks may name a kind, "svg-live:FILE" or "FILE.live.svg". What comes before a colon
+ * is taken as a format unless it holds a slash; nothing is guessed. 0, or -EINVAL with one line in
+ * reason.
  */
 int export__find(const char *spec, struct export_dest *out, struct strbuf *reason);
 

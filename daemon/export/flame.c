@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/arena.h"
+#include "base/rust_name.h"
 #include "base/strbuf.h"
 #include "base/utf8.h"
 #include "snapshot/snapshot.h"
@@ -17,6 +18,8 @@ const struct flame_info flame_infos[] = {
 	[FLAME_CALLS] = { "calls", "time in traced calls", "ns", "calls", false, true,
 			  "traced functions" },
 	[FLAME_OFF_CPU] = { "off-cpu", "time off CPU", "ns", "waits", true, true, "--off-cpu" },
+	[FLAME_WAKERS] = { "wakers", "time off CPU, and who ended it", "ns", "waits", true, true,
+			   "--wakers" },
 	[FLAME_LIVE] = { "live", "live memory", "bytes", "blocks", true, false, "--memory stacks" },
 	[FLAME_ALLOC] = { "alloc", "allocated memory", "bytes", NULL, true, true,
 			  "--memory stacks" },
@@ -26,9 +29,19 @@ const struct flame_info flame_infos[] = {
 				true, true, "--memory stacks, with native stacks" },
 };
 
-static const enum profile_kind profile_of[FLAME_CNT] = {
-	[FLAME_CPU] = PROFILE_CPU, [FLAME_OFF_CPU] = PROFILE_OFF_CPU
-};
+static const enum profile_kind profile_of[FLAME_CNT] = { [FLAME_CPU] = PROFILE_CPU,
+							 [FLAME_OFF_CPU] = PROFILE_OFF_CPU,
+							 [FLAME_WAKERS] = PROFILE_OFF_CPU };
+
+bool flame__find_kind(const char *word, size_t len, enum flame_kind *out)
+{
+	for (int i = 0; i < FLAME_CNT; i++)
+		if (strlen(flame_infos[i].word) == len && !memcmp(flame_infos[i].word, word, len)) {
+			*out = (enum flame_kind)i;
+			return true;
+		}
+	return false;
+}
 
 static bool has_native(const struct snapshot *s)
 {
@@ -43,6 +56,9 @@ unsigned int flame__kinds(const struct snapshot *s)
 		kinds |= 1u << FLAME_CPU;
 	if (s->profiles && s->profiles->of[PROFILE_OFF_CPU])
 		kinds |= 1u << FLAME_OFF_CPU;
+	if (s->profiles && s->profiles->of[PROFILE_OFF_CPU] &&
+	    s->profiles->of[PROFILE_OFF_CPU]->has_wakes)
+		kinds |= 1u << FLAME_WAKERS;
 	if (s->path_cnt)
 		kinds |= 1u << FLAME_CALLS;
 	if (s->alloc_stack_cnt || has_native(s))
@@ -91,9 +107,9 @@ static uint32_t add_name(struct flames *f, const struct fn_index *x, const char 
 	}
 	if (*name == '[')
 		frame.kind = FRAME_UNKNOWN;
-	else if (flame_name__is_std(name))
+	else if (rust_name__is_std(name))
 		frame.kind = FRAME_STD;
-	else if (fn ? !*(*fn)->crate : !flame_name__crate(name, &crate))
+	else if (fn ? !*(*fn)->crate : !rust_name__crate(name, &crate))
 		frame.kind = FRAME_LIB;
 	else if (fn)
 		frame.kind = FRAME_OWN;
@@ -132,23 +148,35 @@ static bool add_mark(struct flames *f, struct flame_graph *g, const char *name)
 	return add_ref(g, profiles__frame(f->pool, &frame));
 }
 
-/* Where the trail was lost stands in the place of the root, so that it is not taken for one. */
-static bool add_root(struct flames *f, struct flame_graph *g, const char *truncated, uint32_t depth)
+static bool add_truncated(struct flames *f, struct flame_graph *g, const char *why)
 {
 	char name[128];
 
-	if (truncated) {
-		snprintf(name, sizeof(name), "[truncated: %s]", truncated);
-		return add_mark(f, g, name);
-	}
-	return depth || add_mark(f, g, "[no frames]");
+	snprintf(name, sizeof(name), "[truncated: %s]", why);
+	return add_mark(f, g, name);
+}
+
+/* Where the trail was lost stands in the place of the root, so that it is not taken for one. The
+ * thread, where threads are told apart, is the root of all. */
+static bool add_root(struct flames *f, struct flame_graph *g, const char *thread,
+		     const char *truncated, uint32_t depth)
+{
+	if (thread && !add_mark(f, g, *thread ? thread : "[no name]"))
+		return false;
+	return truncated ? add_truncated(f, g, truncated) : depth || add_mark(f, g, "[no frames]");
+}
+
+static bool add_frame(struct flames *f, struct flame_graph *g, const struct snapshot_profiles *p,
+		      uint32_t ref)
+{
+	return add_ref(g, profiles__frame(f->pool, &p->frames.data[ref]));
 }
 
 static bool add_frames(struct flames *f, struct flame_graph *g, const struct snapshot_profiles *p,
 		       const uint32_t *refs, uint32_t depth)
 {
 	for (uint32_t at = 0; at < depth; at++)
-		if (!add_ref(g, profiles__frame(f->pool, &p->frames.data[refs[at]])))
+		if (!add_frame(f, g, p, refs[at]))
 			return false;
 	return true;
 }
@@ -160,12 +188,53 @@ static bool add_profile(struct flames *f, struct flame_graph *g, const struct sn
 		const struct snapshot_stack *stack = &profile->stacks.data[i];
 		size_t first = g->refs.cnt;
 
-		if (!add_root(f, g, stack->truncated, stack->depth) ||
+		if (!add_root(f, g, stack->thread, stack->truncated, stack->depth) ||
 		    !add_frames(f, g, p, profile->refs.data + stack->first, stack->depth) ||
 		    !close_stack(g, first, stack->value, stack->count))
 			return false;
 	}
 	return true;
+}
+
+/* One that is no thread of the process, or whose stack is not known, by what it is. */
+static bool add_foreign(struct flames *f, struct flame_graph *g, const struct snapshot_wake *w)
+{
+	char name[96];
+
+	if (w->name)
+		snprintf(name, sizeof(name), "[process: %s]", w->name);
+	else
+		snprintf(name, sizeof(name), "[%s]", thread_waker_names[w->by]);
+	return w->waker_depth || add_mark(f, g, name);
+}
+
+/*
+ * The waker hangs head down over the waiter: what it did lies next to the wait that this ended, its
+ * root is at the top.
+ */
+static bool add_wake(struct flames *f, struct flame_graph *g, const struct snapshot_profiles *p,
+		     const struct snapshot_profile *profile, const struct snapshot_wake *w)
+{
+	size_t first = g->refs.cnt;
+	bool ok = add_root(f, g, NULL, w->truncated, w->depth) &&
+		  add_frames(f, g, p, profile->refs.data + w->first, w->depth);
+
+	ok = ok && add_mark(f, g, "[woken by]");
+	for (uint32_t at = w->waker_depth; at-- && ok;)
+		ok = add_frame(f, g, p, profile->refs.data[w->waker_first + at]);
+	if (w->waker_truncated)
+		ok = ok && add_truncated(f, g, w->waker_truncated);
+	return ok && add_foreign(f, g, w) && close_stack(g, first, w->value, w->count);
+}
+
+static bool add_wakes(struct flames *f, struct flame_graph *g, const struct snapshot_profiles *p)
+{
+	const struct snapshot_profile *profile = p->of[PROFILE_OFF_CPU];
+	bool ok = true;
+
+	for (size_t i = 0; i < profile->wakes.cnt && ok; i++)
+		ok = add_wake(f, g, p, profile, &profile->wakes.data[i]);
+	return ok;
 }
 
 /* What has no stack is part of the whole. */
@@ -179,7 +248,7 @@ static bool add_native(struct flames *f, struct flame_graph *g, const struct sna
 		const struct snapshot_native *n = &m->native[i];
 
 		first = g->refs.cnt;
-		if (!add_root(f, g, n->truncated, n->depth) ||
+		if (!add_root(f, g, NULL, n->truncated, n->depth) ||
 		    !add_frames(f, g, s->profiles, m->native_refs.data + n->first, n->depth) ||
 		    !close_stack(g, first, live ? n->live_bytes : n->alloc_bytes,
 				 live ? n->live_count : 0))
@@ -233,6 +302,8 @@ static bool add_kind(struct flames *f, enum flame_kind kind, const struct snapsh
 	case FLAME_CPU:
 	case FLAME_OFF_CPU:
 		return add_profile(f, g, s->profiles, s->profiles->of[profile_of[kind]]);
+	case FLAME_WAKERS:
+		return add_wakes(f, g, s->profiles);
 	case FLAME_CALLS:
 		return add_paths(f, g, s, x);
 	case FLAME_LIVE:
@@ -278,7 +349,7 @@ static bool name_frames(struct flames *f)
 		flame_name__fold(label.s, &folded);
 		f->frames[i] = (struct flame_frame){ keep(f, &label), keep(f, &folded),
 						     frame->kind == FRAME_STD ||
-							     flame_name__is_runtime(frame->name) };
+							     rust_name__is_runtime(frame->name) };
 		ok = f->frames[i].label && f->frames[i].folded;
 	}
 	strbuf__free(&label);
@@ -359,6 +430,9 @@ static void note_profile(const struct snapshot_profile *p, enum flame_kind kind,
 			     (unsigned long long)p->min_ns);
 	note_counts(&p->truncated, what, "do not reach their thread's start", out);
 	note_counts(&p->lost, what, "without a stack", out);
+	if (kind == FLAME_WAKERS && p->wakes_lost)
+		strbuf__addf(out, "%llu waits found no place for who ended them.\n",
+			     (unsigned long long)p->wakes_lost);
 }
 
 static void note_memory(const struct flames *f, enum flame_kind kind, struct strbuf *out)
@@ -398,7 +472,7 @@ void flames__notes(const struct flames *f, enum flame_kind kind, struct strbuf *
 		strbuf__adds(out, "There are no stacks to show: none were recorded.\n");
 		return;
 	}
-	if (kind == FLAME_CPU || kind == FLAME_OFF_CPU)
+	if (kind == FLAME_CPU || kind == FLAME_OFF_CPU || kind == FLAME_WAKERS)
 		note_profile(s->profiles->of[profile_of[kind]], kind, out);
 	if (kind == FLAME_CALLS)
 		strbuf__adds(out, "Every call of the traced functions; what is not traced is part "

@@ -3,7 +3,7 @@
  * Flamegraphs: what the formats for weighted stacks (html, svg, folded, pprof, speedscope) share.
  * A snapshot's profiles, call tree and allocation stacks become graphs of one shape over one table
  * of frames. Draws nothing and writes nothing itself. Private to export/, but for struct flame_ask
- * and flame__kinds.
+ * and the kinds.
  */
 #ifndef EXPORT_FLAME_H
 #define EXPORT_FLAME_H
@@ -24,6 +24,7 @@ enum flame_kind {
 	FLAME_CPU,
 	FLAME_CALLS,
 	FLAME_OFF_CPU,
+	FLAME_WAKERS,
 	FLAME_LIVE,
 	FLAME_ALLOC,
 	FLAME_LIVE_CALLS,
@@ -48,6 +49,8 @@ struct flame_ask {
 	enum flame_kind kind;		/* FLAME_ANY */
 };
 
+/* The kind of that word; false: there is none. */
+bool flame__find_kind(const char *word, size_t len, enum flame_kind *out);
 /* The kinds that a snapshot has, a bit each (1 << kind). */
 unsigned int flame__kinds(const struct snapshot *s);
 
@@ -125,11 +128,6 @@ void flame_name__label(const char *name, struct strbuf *out);
  * "x::<impl a::T for b::Y>::f" -> "x::<impl T for Y>::f".
  */
 void flame_name__fold(const char *label, struct strbuf *out);
-/* The crate at the beginning of the path; 0: none. Points into name. */
-size_t flame_name__crate(const char *name, const char **crate);
-/* Of core, alloc, std; of tokio and what it runs on. */
-bool flame_name__is_std(const char *name);
-bool flame_name__is_runtime(const char *name);
 
 /* ---- formats ---- */
 

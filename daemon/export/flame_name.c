@@ -5,17 +5,12 @@
  */
 #include "export/flame.h"
 
-#include <ctype.h>
 #include <string.h>
 
+#include "base/rust_name.h"
 #include "base/strbuf.h"
 
 #define MAX_NESTING 64 /* of generics; what is deeper is left as it is */
-
-static bool is_word(char c)
-{
-	return isalnum((unsigned char)c) || c == '_' || (c & 0x80);
-}
 
 /* ---- labels ---- */
 
@@ -32,6 +27,15 @@ static size_t closure_len(const char *s)
 	if (s[len] == '#')
 		len += 1 + strspn(s + len + 1, "0123456789");
 	return s[len] == '}' ? len + 1 : 0;
+}
+
+/* The way to a function through a trait object: "{{vtable.shim}}", a path's last part or not. */
+static size_t shim_len(const char *s)
+{
+	static const char shim[] = "::{{vtable.shim}}";
+	size_t colons = strncmp(s, "::", 2) ? 2 : 0;
+
+	return strncmp(s, shim + colons, sizeof(shim) - 1 - colons) ? 0 : sizeof(shim) - 1 - colons;
 }
 
 /* "::h0123456789abcdef" */
@@ -54,8 +58,11 @@ void flame_name__label(const char *name, struct strbuf *out)
 			strbuf__adds(out, "{}");
 		else if (closures)
 			strbuf__addf(out, "{%u}", closures);
+		else if ((len = shim_len(name)))
+			strbuf__adds(out, "{shim}");
 		else
 			strbuf__addc(out, *name++);
+		name += len;
 	}
 }
 
@@ -94,6 +101,14 @@ static const char *find_outside(const char *s, const char *end, const char *word
 
 static void fold(const char *s, const char *end, bool last_only, int nesting, struct strbuf *out);
 
+/* "<a::b::X<T>>::f": a type's own function, by a path that needs no brackets. */
+static bool is_own_path(const char *open, const char *close, const char *end)
+{
+	return end - close > 3 && close[1] == ':' && close[2] == ':' &&
+	       rust_name__is_word(close[3]) && rust_name__is_word(open[1]) &&
+	       !find_outside(open + 1, close, " ");
+}
+
 /* What stands between the brackets. */
 static void fold_inside(const char *s, const char *end, bool is_path, int nesting,
 			struct strbuf *out)
@@ -125,9 +140,12 @@ static void fold(const char *s, const char *end, bool last_only, int nesting, st
 
 	while (s < end) {
 		const char *close = *s == '<' && nesting < MAX_NESTING ? closing(s, end) : NULL;
-		bool after_name = out->len > path && is_word(out->s[out->len - 1]);
+		bool after_name = out->len > path && rust_name__is_word(out->s[out->len - 1]);
 
-		if (close) {
+		if (close && !after_name && is_own_path(s, close, end)) {
+			fold(s + 1, close, true, nesting + 1, out);
+			s = close + 1;
+		} else if (close) {
 			strbuf__addc(out, '<');
 			fold_inside(s + 1, close, !after_name, nesting + 1, out);
 			strbuf__addc(out, '>');
@@ -136,13 +154,13 @@ static void fold(const char *s, const char *end, bool last_only, int nesting, st
 			/* a turbofish is as good without its colons */
 			bool turbo = s[2] == '<' && after_name && strncmp(s + 2, "<impl ", 6) != 0;
 
-			if (last_only && is_word(s[2]))
+			if (last_only && rust_name__is_word(s[2]))
 				out->s[out->len = path] = '\0';
 			else if (!turbo)
 				strbuf__adds(out, "::");
 			s += 2;
 		} else {
-			bool word = is_word(*s);
+			bool word = rust_name__is_word(*s);
 
 			strbuf__addc(out, *s++);
 			if (!word && s[-1] != '{' && s[-1] != '}')
@@ -154,59 +172,4 @@ static void fold(const char *s, const char *end, bool last_only, int nesting, st
 void flame_name__fold(const char *label, struct strbuf *out)
 {
 	fold(label, label + strlen(label), false, 0, out);
-}
-
-/* ---- crates ---- */
-
-size_t flame_name__crate(const char *name, const char **crate)
-{
-	for (const char *s = name; *s; s++) {
-		size_t len = 0;
-
-		while (is_word(s[len]))
-			len++;
-		if (len && s[len] == ':' && s[len + 1] == ':') {
-			*crate = s;
-			return len;
-		}
-		if (len)
-			s += len - 1;
-	}
-	return 0;
-}
-
-static bool is_of(const char *name, const char *const *crates, size_t cnt)
-{
-	const char *crate;
-	size_t len = flame_name__crate(name, &crate);
-
-	for (size_t i = 0; i < cnt && len; i++)
-		if (strlen(crates[i]) == len && !memcmp(crates[i], crate, len))
-			return true;
-	return false;
-}
-
-bool flame_name__is_std(const char *name)
-{
-	static const char *const crates[] = { "core", "alloc", "std" };
-
-	return is_of(name, crates, sizeof(crates) / sizeof(crates[0]));
-}
-
-bool flame_name__is_runtime(const char *name)
-{
-	static const char *const crates[] = { "tokio",
-					      "tokio_util",
-					      "mio",
-					      "futures",
-					      "futures_util",
-					      "futures_core",
-					      "futures_executor",
-					      "futures_channel",
-					      "async_std",
-					      "async_executor",
-					      "async_task",
-					      "smol" };
-
-	return is_of(name, crates, sizeof(crates) / sizeof(crates[0]));
 }

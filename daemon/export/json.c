@@ -130,6 +130,7 @@ static void overhead(struct jsonw *w, const struct snapshot *s)
 	jsonw__close(w, '}');
 }
 
+/* Of a function without probes nothing but samples is known: see unprobed_figures. */
 static void fn_identity(struct jsonw *w, const struct snapshot_fn *fn)
 {
 	put_string(w, "name", fn->name);
@@ -140,12 +141,16 @@ static void fn_identity(struct jsonw *w, const struct snapshot_fn *fn)
 		jsonw__string(w, fn->aliases[i]);
 	jsonw__close(w, ']');
 	put_string(w, "crate", fn->crate);
-	put_string(w, "kind", fn->is_async ? "async" : "fn");
+	put_string(w, "kind", fn->unprobed ? NULL : fn->is_async ? "async" : "fn");
+	if (fn->unprobed) {
+		put_string(w, "module", fn->module);
+		put_string(w, "origin", frame_kind_names[fn->origin]);
+	}
 	if (fn->file)
 		put_string(w, "file", fn->file);
 	if (fn->file && fn->line)
 		put_uint(w, "line", fn->line);
-	put_uint(w, "sites", fn->sites);
+	put_uint_if(w, "sites", !fn->unprobed, fn->sites);
 	put_string(w, "coverage", snapshot_coverage_names[fn->coverage]);
 	put_string(w, "exit", fn->exit);
 }
@@ -212,13 +217,51 @@ static void sampled(struct jsonw *w, const struct snapshot_sampled *s)
 	jsonw__close(w, '}');
 }
 
-static void function(struct jsonw *w, const struct snapshot *s, const struct snapshot_fn *fn)
+static void cpu_time(struct jsonw *w, const struct snapshot_profile *cpu, const char *key,
+		     const char *interval_key, uint64_t samples)
+{
+	struct profile_time t = profile__time(cpu, samples);
+
+	put_uint(w, key, t.ns);
+	interval(w, interval_key, &(struct snapshot_interval){ t.low_ns, t.high_ns });
+}
+
+static void fn_cpu(struct jsonw *w, const struct snapshot *s, const struct snapshot_fn *fn)
+{
+	const struct snapshot_profile *cpu = s->profiles ? s->profiles->of[PROFILE_CPU] : NULL;
+
+	if (!cpu)
+		return;
+	jsonw__key(w, "cpu");
+	jsonw__open(w, '{');
+	put_uint(w, "samples", fn->cpu_samples);
+	put_uint(w, "self_samples", fn->cpu_self_samples);
+	put_uint(w, "inlined_samples", fn->cpu_inlined_samples);
+	cpu_time(w, cpu, "time_ns", "time_interval_ns", fn->cpu_samples);
+	cpu_time(w, cpu, "self_time_ns", "self_time_interval_ns", fn->cpu_self_samples);
+	jsonw__close(w, '}');
+}
+
+/* The members of a row that was probed, so that each row has them. */
+static void unprobed_figures(struct jsonw *w)
+{
+	static const char *const keys[] = {
+		"calls",	  "returned",	"unwound",   "in_flight",    "in_flight_stale",
+		"untimed",	  "tail_exits", "sum_ns",    "total_ns",     "self_ns",
+		"min_ns",	  "max_ns",	"mean_ns",   "p50_ns",	     "p95_ns",
+		"p99_ns",	  "share",	"histogram", "observed_ns",  "sampled",
+		"price_ns",	  "cost_ns",	"floor_ns",  "corrected_ns", "clamped",
+		"histogram_lost",
+	};
+
+	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
+		put_null(w, keys[i]);
+}
+
+static void figures(struct jsonw *w, const struct snapshot *s, const struct snapshot_fn *fn)
 {
 	bool timed = snapshot__timed(fn);
 
-	jsonw__line(w);
-	jsonw__open(w, '{');
-	fn_identity(w, fn);
 	put_uint(w, "calls", fn->calls);
 	put_uint_if(w, "returned", timed, fn->returned);
 	put_uint_if(w, "unwound", timed, fn->unwound);
@@ -235,13 +278,18 @@ static void function(struct jsonw *w, const struct snapshot *s, const struct sna
 	put_uint_if(w, "corrected_ns", timed, fn->corrected_ns);
 	put_uint_if(w, "clamped", timed, fn->clamped);
 	put_uint_if(w, "histogram_lost", timed, fn->hist_lost);
-	if (s->profiles && s->profiles->of[PROFILE_CPU]) {
-		jsonw__key(w, "cpu");
-		jsonw__open(w, '{');
-		put_uint(w, "samples", fn->cpu_samples);
-		put_uint(w, "self_samples", fn->cpu_self_samples);
-		jsonw__close(w, '}');
-	}
+}
+
+static void function(struct jsonw *w, const struct snapshot *s, const struct snapshot_fn *fn)
+{
+	jsonw__line(w);
+	jsonw__open(w, '{');
+	fn_identity(w, fn);
+	if (fn->unprobed)
+		unprobed_figures(w);
+	else
+		figures(w, s, fn);
+	fn_cpu(w, s, fn);
 	json__fn_alloc(w, fn);
 	jsonw__close(w, '}');
 }

@@ -8,6 +8,7 @@
 #include "export/jsonw.h"
 
 struct snapshot;
+struct snapshot_backtrace;
 struct snapshot_fn;
 
 static inline void put_string(struct jsonw *w, const char *key, const char *v)
@@ -52,6 +53,8 @@ static inline void section(struct jsonw *w, const char *key, char bracket)
 /* json_stacks.c: members of the document, left out when there is nothing in them. */
 void json__paths(struct jsonw *w, const struct snapshot *s);
 void json__profiles(struct jsonw *w, const struct snapshot *s);
+/* "stack" and "stack_truncated" of an open object. */
+void json__backtrace(struct jsonw *w, const struct snapshot_backtrace *b);
 /* An object with "frames", left open. */
 void json__names(struct jsonw *w, const char *const *frames, uint32_t depth);
 /* json_memory.c */

@@ -85,6 +85,7 @@ static void allocator(struct jsonw *w, const struct snapshot_allocator *a, bool 
 	jsonw__key(w, "in_totals");
 	jsonw__bool(w, a->totals);
 	put_string_or_null(w, "reason", a->why);
+	put_uint_if(w, "since_unix_ns", a->since_unix_ns, a->since_unix_ns);
 	if (a->classes) {
 		sums(w, &a->sums);
 		json__estimated(w, a->estimated, a->live_error_bytes);
@@ -140,14 +141,40 @@ static void history(struct jsonw *w, const struct snapshot_memory *m)
 	jsonw__close(w, '}');
 }
 
-static void faults(struct jsonw *w, const struct snapshot_memory *m)
+static void maps_or_null(struct jsonw *w, bool has, const char *const keys[3], uint64_t grown,
+			 uint64_t shrunk, int64_t data)
 {
+	if (!has) {
+		for (int i = 0; i < 3; i++)
+			put_null(w, keys[i]);
+		return;
+	}
+	put_uint(w, keys[0], grown);
+	put_uint(w, keys[1], shrunk);
+	put_int(w, keys[2], data);
+}
+
+static void growth(struct jsonw *w, const struct snapshot_memory *m)
+{
+	static const char *const of_all[] = { "map_grown_bytes", "map_shrunk_bytes",
+					      "data_growth_bytes" };
+	static const char *const of_row[] = { "mapped_bytes", "unmapped_bytes", "data_bytes" };
+
 	put_uint(w, "page_faults", m->page_faults);
+	maps_or_null(w, m->has_maps, of_all, m->map_grown_bytes, m->map_shrunk_bytes,
+		     m->data_growth_bytes);
+	put_string_or_null(w, "growth_reason", m->maps_why);
 	jsonw__key(w, "growth");
 	jsonw__open(w, '[');
-	for (size_t i = 0; i < m->faults_cnt; i++) {
-		json__names(w, m->faults[i].frames, m->faults[i].depth);
-		put_uint(w, "page_faults", m->faults[i].page_faults);
+	for (size_t i = 0; i < m->growth_cnt; i++) {
+		const struct snapshot_growth *g = &m->growth[i];
+
+		json__names(w, g->frames, g->depth);
+		if (g->thread)
+			put_string(w, "thread", g->thread);
+		put_uint(w, "page_faults", g->page_faults);
+		maps_or_null(w, m->has_maps, of_row, g->mapped_bytes, g->unmapped_bytes,
+			     g->data_bytes);
 		jsonw__close(w, '}');
 	}
 	jsonw__close(w, ']');
@@ -166,7 +193,7 @@ static void whole(struct jsonw *w, const struct snapshot_memory *m)
 		totals(w, m);
 	process(w, m);
 	history(w, m);
-	faults(w, m);
+	growth(w, m);
 	jsonw__key(w, "allocators");
 	jsonw__open(w, '[');
 	for (size_t i = 0; i < m->allocator_cnt; i++)

@@ -7,7 +7,6 @@
 
 static void frame(struct jsonw *w, const struct snapshot_frame *f)
 {
-	jsonw__line(w);
 	jsonw__open(w, '{');
 	put_string(w, "name", f->name);
 	put_string(w, "module", f->module);
@@ -23,6 +22,23 @@ static void frame(struct jsonw *w, const struct snapshot_frame *f)
 	jsonw__close(w, '}');
 }
 
+void json__backtrace(struct jsonw *w, const struct snapshot_backtrace *b)
+{
+	if (b->frames) {
+		jsonw__key(w, "stack");
+		jsonw__open(w, '[');
+		for (uint32_t i = 0; i < b->depth; i++)
+			frame(w, &b->frames[i]);
+		jsonw__close(w, ']');
+	} else {
+		put_null(w, "stack");
+	}
+	if (b->truncated)
+		put_string(w, "stack_truncated", b->truncated);
+	else
+		put_null(w, "stack_truncated");
+}
+
 static void counts(struct jsonw *w, const char *key, const struct snapshot_counts *c)
 {
 	jsonw__key(w, key);
@@ -32,9 +48,9 @@ static void counts(struct jsonw *w, const char *key, const struct snapshot_count
 	jsonw__close(w, '}');
 }
 
-static void refs(struct jsonw *w, const uint32_t *frames, uint32_t depth)
+static void refs(struct jsonw *w, const char *key, const uint32_t *frames, uint32_t depth)
 {
-	jsonw__key(w, "frames");
+	jsonw__key(w, key);
 	jsonw__open(w, '[');
 	for (uint32_t i = 0; i < depth; i++)
 		jsonw__uint(w, frames[i]);
@@ -46,15 +62,45 @@ static void stack(struct jsonw *w, const struct snapshot_profile *p, enum profil
 {
 	jsonw__line(w);
 	jsonw__open(w, '{');
-	refs(w, p->refs.data + s->first, s->depth);
+	refs(w, "frames", p->refs.data + s->first, s->depth);
 	put_uint(w, "value", s->value);
 	if (kind == PROFILE_OFF_CPU)
 		put_uint(w, "count", s->count);
+	if (s->older)
+		put_uint(w, "older", s->older);
 	if (s->truncated)
 		put_string(w, "truncated", s->truncated);
 	if (s->thread)
 		put_string(w, "thread", s->thread);
 	jsonw__close(w, '}');
+}
+
+static void wake(struct jsonw *w, const struct snapshot_profile *p, const struct snapshot_wake *k)
+{
+	jsonw__line(w);
+	jsonw__open(w, '{');
+	refs(w, "frames", p->refs.data + k->first, k->depth);
+	put_string(w, "by", thread_waker_names[k->by]);
+	if (k->name)
+		put_string(w, "name", k->name);
+	refs(w, "waker", p->refs.data + k->waker_first, k->waker_depth);
+	put_uint(w, "value", k->value);
+	put_uint(w, "count", k->count);
+	if (k->truncated)
+		put_string(w, "truncated", k->truncated);
+	if (k->waker_truncated)
+		put_string(w, "waker_truncated", k->waker_truncated);
+	jsonw__close(w, '}');
+}
+
+static void wakes(struct jsonw *w, const struct snapshot_profile *p)
+{
+	jsonw__key(w, "wakers");
+	jsonw__open(w, '[');
+	for (size_t i = 0; i < p->wakes.cnt; i++)
+		wake(w, p, &p->wakes.data[i]);
+	jsonw__close(w, ']');
+	put_uint(w, "wakers_lost", p->wakes_lost);
 }
 
 static void profile(struct jsonw *w, const struct snapshot_profile *p, enum profile_kind kind)
@@ -66,13 +112,22 @@ static void profile(struct jsonw *w, const struct snapshot_profile *p, enum prof
 	else
 		put_uint(w, "min_ns", p->min_ns);
 	put_uint(w, "count", p->count);
+	if (kind == PROFILE_OFF_CPU)
+		put_uint(w, "older", p->older);
 	counts(w, "truncated", &p->truncated);
 	counts(w, "lost", &p->lost);
+	if (kind == PROFILE_CPU) {
+		put_uint(w, "unlisted_functions", p->unlisted_fns);
+		put_uint(w, "unlisted_self_samples", p->unlisted_self);
+		put_uint(w, "unnamed_samples", p->unnamed);
+	}
 	jsonw__key(w, "stacks");
 	jsonw__open(w, '[');
 	for (size_t i = 0; i < p->stacks.cnt; i++)
 		stack(w, p, kind, &p->stacks.data[i]);
 	jsonw__close(w, ']');
+	if (p->has_wakes)
+		wakes(w, p);
 	jsonw__close(w, '}');
 }
 
@@ -85,8 +140,10 @@ void json__profiles(struct jsonw *w, const struct snapshot *s)
 	section(w, "profiles", '{');
 	jsonw__key(w, "frames");
 	jsonw__open(w, '[');
-	for (size_t i = 0; i < p->frames.cnt; i++)
+	for (size_t i = 0; i < p->frames.cnt; i++) {
+		jsonw__line(w);
 		frame(w, &p->frames.data[i]);
+	}
 	jsonw__close(w, ']');
 	for (int i = 0; i < PROFILE_CNT; i++)
 		if (p->of[i])
@@ -165,7 +222,7 @@ static void native(struct jsonw *w, const struct snapshot_memory *m,
 {
 	jsonw__line(w);
 	jsonw__open(w, '{');
-	refs(w, m->native_refs.data + n->first, n->depth);
+	refs(w, "frames", m->native_refs.data + n->first, n->depth);
 	if (n->truncated)
 		put_string(w, "truncated", n->truncated);
 	put_uint_if(w, "stack", n->stack != SNAPSHOT_NO_STACK, n->stack);

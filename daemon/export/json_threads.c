@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 
+#include "export/json.h"
 #include "export/json_stats.h"
 #include "snapshot/snapshot.h"
 
@@ -97,6 +98,23 @@ static void thread(struct jsonw *w, const struct snapshot_thread *t)
 
 /* ---- locks ---- */
 
+static void lock_stacks(struct jsonw *w, const struct snapshot_lock *l)
+{
+	jsonw__key(w, "stacks");
+	jsonw__open(w, '[');
+	for (size_t i = 0; i < l->stack_cnt; i++) {
+		const struct snapshot_lock_stack *s = &l->stacks[i];
+
+		jsonw__open(w, '{');
+		put_uint(w, "waits", s->waits);
+		put_uint(w, "total_ns", s->total_ns);
+		put_uint(w, "waiters_now", s->waiters_now);
+		json__backtrace(w, &s->stack);
+		jsonw__close(w, '}');
+	}
+	jsonw__close(w, ']');
+}
+
 static void lock(struct jsonw *w, const struct snapshot_lock *l)
 {
 	jsonw__line(w);
@@ -108,6 +126,7 @@ static void lock(struct jsonw *w, const struct snapshot_lock *l)
 	put_int_if(w, "holder_tid", l->holder_tid != 0, l->holder_tid);
 	put_uint(w, "waits", l->wait.count);
 	put_stats(w, "wait", &l->wait);
+	lock_stacks(w, l);
 	jsonw__close(w, '}');
 }
 
@@ -140,6 +159,7 @@ static void stall_thread(struct jsonw *w, const struct stall_thread *t)
 	put_int_if(w, "syscall", t->syscall >= 0, t->syscall);
 	put_string(w, "wchan", t->wchan[0] ? t->wchan : NULL);
 	frames(w, t);
+	json__backtrace(w, &t->stack);
 	jsonw__close(w, '}');
 }
 

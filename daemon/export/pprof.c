@@ -24,6 +24,7 @@ static const struct {
 	[FLAME_CPU] = { { "samples", "count" }, { "cpu", "nanoseconds" } },
 	[FLAME_CALLS] = { { "calls", "count" }, { "time", "nanoseconds" } },
 	[FLAME_OFF_CPU] = { { "waits", "count" }, { "delay", "nanoseconds" } },
+	[FLAME_WAKERS] = { { "waits", "count" }, { "delay", "nanoseconds" } },
 	[FLAME_LIVE] = { { "inuse_objects", "count" }, { "inuse_space", "bytes" } },
 	[FLAME_ALLOC] = { { "alloc_space", "bytes" }, { NULL, NULL } },
 	[FLAME_LIVE_CALLS] = { { "inuse_objects", "count" }, { "inuse_space", "bytes" } },

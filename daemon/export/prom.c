@@ -40,12 +40,18 @@ struct row {
 	char *labels; /* 'function="...",crate="...",comm="...",pid="..."' */
 };
 
+struct rows {
+	struct row of[MAX_FUNCTIONS];
+	size_t cnt;
+	bool mixed; /* functions and polls have one metric */
+};
+
 struct prom {
 	const struct snapshot *s;
 	struct strbuf *out;
-	struct strbuf origin; /* 'comm="...",pid="..."' */
-	struct row rows[MAX_FUNCTIONS];
-	size_t row_cnt, called; /* called >= row_cnt */
+	struct strbuf origin;	     /* 'comm="...",pid="..."' */
+	struct rows called, sampled; /* the first of those that were */
+	size_t called_cnt, sampled_cnt;
 	uint64_t unlisted_calls;
 };
 
@@ -216,11 +222,11 @@ static void add_overhead(struct prom *p)
 
 static void add_census(struct prom *p)
 {
-	add_uint(p, "roletrace_functions_traced", "gauge", p->s->fn_cnt,
+	add_uint(p, "roletrace_functions_traced", "gauge", snapshot__probed(p->s),
 		 "Functions that have or had probes.");
-	add_uint(p, "roletrace_functions_called", "gauge", p->called,
+	add_uint(p, "roletrace_functions_called", "gauge", p->called_cnt,
 		 "Of these, functions that were called.");
-	add_uint(p, "roletrace_functions_unlisted", "gauge", p->called - p->row_cnt,
+	add_uint(p, "roletrace_functions_unlisted", "gauge", p->called_cnt - p->called.cnt,
 		 "Of these, functions without series of their own here: only those with the most "
 		 "time have some.");
 	add_uint(p, "roletrace_functions_unlisted_calls", "gauge", p->unlisted_calls,
@@ -290,39 +296,47 @@ static char *labels_of(const struct prom *p, const struct snapshot_fn *fn, bool 
 	return strbuf__take(&out);
 }
 
-static bool is_taken(const struct prom *p, size_t row)
+static bool is_taken(const struct rows *rows, size_t row)
 {
-	for (size_t i = 0; i < p->row_cnt; i++)
-		if (i != row && p->rows[i].labels &&
-		    p->rows[i].fn->is_async == p->rows[row].fn->is_async &&
-		    !strcmp(p->rows[i].labels, p->rows[row].labels))
+	const struct row *r = &rows->of[row];
+
+	for (size_t i = 0; i < rows->cnt; i++)
+		if (i != row && rows->of[i].labels &&
+		    (rows->mixed || rows->of[i].fn->is_async == r->fn->is_async) &&
+		    !strcmp(rows->of[i].labels, r->labels))
 			return true;
 	return false;
 }
 
 /* Rows whose names show the same get a hash, all of them: one that changed place keeps its name. */
-static int name_rows(struct prom *p)
+static int name_rows(const struct prom *p, struct rows *rows)
 {
 	bool doubled[MAX_FUNCTIONS] = { false };
 
-	for (size_t i = 0; i < p->row_cnt; i++) {
-		p->rows[i].labels = labels_of(p, p->rows[i].fn, false, 0);
-		if (!p->rows[i].labels)
+	for (size_t i = 0; i < rows->cnt; i++) {
+		rows->of[i].labels = labels_of(p, rows->of[i].fn, false, 0);
+		if (!rows->of[i].labels)
 			return -ENOMEM;
 	}
-	for (size_t i = 0; i < p->row_cnt; i++)
-		doubled[i] = is_taken(p, i);
-	for (size_t i = 0; i < p->row_cnt; i++)
-		for (size_t ordinal = 0; doubled[i] && (!ordinal || is_taken(p, i)); ordinal++) {
-			free(p->rows[i].labels);
-			p->rows[i].labels = labels_of(p, p->rows[i].fn, true, ordinal);
-			if (!p->rows[i].labels)
+	for (size_t i = 0; i < rows->cnt; i++)
+		doubled[i] = is_taken(rows, i);
+	for (size_t i = 0; i < rows->cnt; i++)
+		for (size_t ordinal = 0; doubled[i] && (!ordinal || is_taken(rows, i)); ordinal++) {
+			free(rows->of[i].labels);
+			rows->of[i].labels = labels_of(p, rows->of[i].fn, true, ordinal);
+			if (!rows->of[i].labels)
 				return -ENOMEM;
 		}
 	return 0;
 }
 
-static int choose_rows(struct prom *p)
+static void free_rows(struct rows *rows)
+{
+	for (size_t i = 0; i < rows->cnt; i++)
+		free(rows->of[i].labels);
+}
+
+static int choose_called(struct prom *p)
 {
 	uint32_t *order = snapshot__sorted(p->s, SORT_TOTAL);
 
@@ -333,14 +347,35 @@ static int choose_rows(struct prom *p)
 
 		if (!fn->calls && !fn->in_flight)
 			continue;
-		p->called++;
-		if (p->row_cnt < MAX_FUNCTIONS)
-			p->rows[p->row_cnt++].fn = fn;
+		p->called_cnt++;
+		if (p->called.cnt < MAX_FUNCTIONS)
+			p->called.of[p->called.cnt++].fn = fn;
 		else
 			p->unlisted_calls += fn->calls;
 	}
 	free(order);
-	return name_rows(p);
+	return name_rows(p, &p->called);
+}
+
+/* The role's own: others' functions would push them out, and are in the JSON. */
+static int choose_sampled(struct prom *p)
+{
+	uint32_t *order = snapshot__sorted(p->s, SORT_CPU);
+
+	if (!order)
+		return -ENOMEM;
+	p->sampled.mixed = true;
+	for (size_t i = 0; i < p->s->fn_cnt; i++) {
+		const struct snapshot_fn *fn = &p->s->fns[order[i]];
+
+		if (!fn->cpu_samples || (fn->unprobed && fn->origin != FRAME_OWN))
+			continue;
+		p->sampled_cnt++;
+		if (p->sampled.cnt < MAX_FUNCTIONS)
+			p->sampled.of[p->sampled.cnt++].fn = fn;
+	}
+	free(order);
+	return name_rows(p, &p->sampled);
 }
 
 enum figure_unit { IN_CALLS, IN_SECONDS };
@@ -477,7 +512,7 @@ static void add_figure(struct prom *p, const struct figure *f, bool async)
 	char metric[64];
 
 	snprintf(metric, sizeof(metric), "roletrace_%s_%s", subjects[async], f->suffix);
-	for (const struct row *r = p->rows; r < p->rows + p->row_cnt; r++) {
+	for (const struct row *r = p->called.of; r < p->called.of + p->called.cnt; r++) {
 		uint64_t v = *(const uint64_t *)((const char *)r->fn + f->at);
 
 		if (r->fn->is_async != async || !has_figure(r->fn, f))
@@ -529,7 +564,7 @@ static void add_histograms(struct prom *p, bool async)
 	char metric[64];
 
 	snprintf(metric, sizeof(metric), "roletrace_%s_duration_seconds", subjects[async]);
-	for (const struct row *r = p->rows; r < p->rows + p->row_cnt; r++) {
+	for (const struct row *r = p->called.of; r < p->called.of + p->called.cnt; r++) {
 		if (r->fn->is_async != async || !snapshot__timed(r->fn))
 			continue;
 		if (!headed)
@@ -537,6 +572,40 @@ static void add_histograms(struct prom *p, bool async)
 		headed = true;
 		add_buckets(p, metric, r);
 	}
+}
+
+/* ---- CPU samples: functions without probes have these alone ---- */
+
+static void add_samples(struct prom *p, const char *metric, size_t at, const char *help)
+{
+	if (p->sampled.cnt)
+		head(p, metric, "counter", help);
+	for (const struct row *r = p->sampled.of; r < p->sampled.of + p->sampled.cnt; r++)
+		strbuf__addf(p->out, "%s{%s,probed=\"%s\"} %" PRIu64 "\n", metric, r->labels,
+			     r->fn->unprobed ? "false" : "true",
+			     *(const uint64_t *)((const char *)r->fn + at));
+}
+
+static void add_cpu(struct prom *p)
+{
+	const struct snapshot_profile *cpu =
+		p->s->profiles ? p->s->profiles->of[PROFILE_CPU] : NULL;
+
+	if (!cpu)
+		return;
+	add_uint(p, "roletrace_cpu_samples_per_second", "gauge", cpu->hz,
+		 "Samples that a running thread gets each second: samples over this are seconds.");
+	add_uint(p, "roletrace_cpu_samples_total", "counter", cpu->count,
+		 "Samples of all threads.");
+	add_uint(p, "roletrace_cpu_functions_unlisted", "gauge",
+		 cpu->unlisted_fns + p->sampled_cnt - p->sampled.cnt,
+		 "Sampled functions without series of their own here.");
+	add_samples(p, "roletrace_function_cpu_samples_total",
+		    offsetof(struct snapshot_fn, cpu_samples),
+		    "Samples with the function on the stack, of own functions, probed or not.");
+	add_samples(p, "roletrace_function_cpu_self_samples_total",
+		    offsetof(struct snapshot_fn, cpu_self_samples),
+		    "Samples with the function innermost, of own functions, probed or not.");
 }
 
 static void compose(struct prom *p)
@@ -552,6 +621,7 @@ static void compose(struct prom *p)
 			add_figure(p, &figures[i], async);
 		add_histograms(p, async);
 	}
+	add_cpu(p);
 }
 
 static int render(const struct snapshot *s, struct strbuf *out)
@@ -561,15 +631,15 @@ static int render(const struct snapshot *s, struct strbuf *out)
 
 	put_label(&p.origin, "comm", s->target.comm);
 	strbuf__addf(&p.origin, ",pid=\"%d\"", s->target.pid);
-	err = choose_rows(&p);
+	err = choose_called(&p) ?: choose_sampled(&p);
 	if (!err)
 		compose(&p);
 	if (!err)
 		prom__threads(s, p.origin.s, out);
 	if (!err && (out->oom || p.origin.oom))
 		err = -ENOMEM;
-	for (size_t i = 0; i < p.row_cnt; i++)
-		free(p.rows[i].labels);
+	free_rows(&p.called);
+	free_rows(&p.sampled);
 	strbuf__free(&p.origin);
 	return err;
 }

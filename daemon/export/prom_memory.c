@@ -30,7 +30,13 @@ static void process(const struct snapshot_memory *m, const char *origin, struct 
 	add(out, origin, "roletrace_memory_mapped_bytes", "gauge", m->mapped_bytes,
 	    "Address space of the process.");
 	add(out, origin, "roletrace_memory_page_faults_total", "counter", m->page_faults,
-	    "Page faults in user space since the attach.");
+	    "Page faults of the process on its memory since the attach.");
+	if (!m->has_maps)
+		return;
+	add(out, origin, "roletrace_memory_map_grown_bytes_total", "counter", m->map_grown_bytes,
+	    "Address space that was mapped since the attach.");
+	add(out, origin, "roletrace_memory_map_shrunk_bytes_total", "counter", m->map_shrunk_bytes,
+	    "Address space that was unmapped.");
 }
 
 /* ---- by allocator ---- */

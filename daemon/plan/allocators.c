@@ -97,9 +97,13 @@ static const struct kind {
 static const struct mark {
 	const char *symbol, *source;
 } marks[] = {
-	{ "mallocx", "jemalloc" },	  { "mi_malloc", "mimalloc" },
-	{ "tc_malloc", "tcmalloc" },	  { "__libc_malloc", "glibc" },
-	{ "__libc_malloc_impl", "musl" }, { "__malloc_donate", "musl" },
+	{ "mallocx", "jemalloc" },
+	{ "mi_malloc", "mimalloc" },
+	{ "tc_malloc", "tcmalloc" },
+	/* musl has a __libc_malloc, too */
+	{ "__libc_malloc_impl", "musl" },
+	{ "__malloc_donate", "musl" },
+	{ "__libc_malloc", "glibc" },
 	{ "__libc_start_main", "musl" },
 };
 #define MARK_CNT (sizeof(marks) / sizeof(marks[0]))
@@ -204,6 +208,30 @@ static void scan(struct search *s)
 			if (fn)
 				keep(s, k, &syms[i], fn);
 		}
+	}
+}
+
+static const char *source_of(const struct search *s, size_t kind)
+{
+	if (kind != KIND_PLAIN)
+		return kinds[kind].source;
+	for (size_t m = 0; m < MARK_CNT; m++)
+		if (s->marked[m])
+			return marks[m].source;
+	return "malloc";
+}
+
+/* Two names of one allocator (malloc is mi_malloc) are one family: else each call counts twice. */
+static void join(struct search *s)
+{
+	const char *source = s->found[KIND_PLAIN].cnt ? source_of(s, KIND_PLAIN) : "";
+
+	for (size_t k = KIND_PLAIN + 1; k < KIND_CNT; k++) {
+		if (strcmp(kinds[k].source, source))
+			continue;
+		for (size_t i = 0; i < s->found[k].cnt; i++)
+			keep(s, KIND_PLAIN, s->found[k].data[i].sym, s->found[k].data[i].fn);
+		s->found[k].cnt = 0;
 	}
 }
 
@@ -367,16 +395,6 @@ static bool has(const struct search *s, size_t kind, enum rt_mem_op from, enum r
 	return false;
 }
 
-static const char *source_of(const struct search *s, size_t kind)
-{
-	if (kind != KIND_PLAIN)
-		return kinds[kind].source;
-	for (size_t m = 0; m < MARK_CNT; m++)
-		if (s->marked[m])
-			return marks[m].source;
-	return "malloc";
-}
-
 static char *missing(const struct search *s, size_t kind)
 {
 	bool rust = kind == KIND_RUST;
@@ -420,7 +438,8 @@ static int add_family(struct search *s, size_t kind)
 	for (size_t i = 0; i < s->found[kind].cnt && !err; i++) {
 		const struct found *f = &s->found[kind].data[i];
 
-		strbuf__addf(&names, "%s%s%s", i ? " " : "", kinds[kind].prefix, f->fn->name);
+		strbuf__addf(&names, "%s%s", i ? " " : "",
+			     a->rust ? f->fn->name : image__str(s->img, f->sym->name));
 		err = add_site(s, f, a->rust, &why);
 	}
 	a->why = why;
@@ -460,10 +479,13 @@ static int note_operators(struct search *s)
 
 int allocators__add(struct build *b, const struct image *img)
 {
-	struct search s = { .build = b, .img = img, .shared = b->objects.cnt > 1 };
+	struct search s = { .build = b,
+			    .img = img,
+			    .shared = b->objects.cnt > 1 || b->req->library };
 	int err;
 
 	scan(&s);
+	join(&s);
 	err = s.oom ? -ENOMEM : 0;
 	for (size_t k = 0; k < KIND_CNT; k++) {
 		/* a lone name is somebody's own helper, not an allocator: but for Rust's shims */

@@ -37,6 +37,7 @@ struct plan_allocator {
 	uint32_t object; /* index into plan->objects */
 	bool rust;	 /* the shims of Rust's global allocator */
 	bool chunk;	 /* usable sizes, from the chunks (glibc); else requested ones */
+	bool late;	 /* mapped after the plan was made */
 	bool chosen;
 	bool totals; /* its figures are part of the totals (of two layers only one is) */
 };

@@ -116,7 +116,7 @@ static void print_inlined(const struct plan *plan, FILE *out)
 	fprintf(out, "\n");
 }
 
-static void print_allocators(const struct plan *plan, FILE *out)
+void plan__print_allocators(const struct plan *plan, FILE *out)
 {
 	if (!plan->allocator_cnt && !plan->memory_why)
 		return;
@@ -194,6 +194,6 @@ void plan__print(const struct plan *plan, const struct rt_prices *prices, FILE *
 	print_functions(plan, prices, out);
 	print_skipped(plan, out);
 	print_inlined(plan, out);
-	print_allocators(plan, out);
+	plan__print_allocators(plan, out);
 	print_totals(plan, out);
 }

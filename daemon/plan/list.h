@@ -11,4 +11,7 @@ struct rt_prices;
 /* prices: of this machine, for ns in place of words; or NULL. */
 void plan__print(const struct plan *plan, const struct rt_prices *prices, FILE *out);
 
+/* Only the allocators that were found. */
+void plan__print_allocators(const struct plan *plan, FILE *out);
+
 #endif

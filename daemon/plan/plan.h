@@ -40,6 +40,7 @@ struct plan_request {
 	enum plan_layer layer; /* of allocators */
 	size_t max_probes;     /* no more of them can be attached; 0: no limit */
 	bool exe_only;	       /* functions of libraries cannot be probed */
+	bool library;	       /* the file is no executable */
 	bool no_default;       /* without a crate and a function nothing is meant */
 	bool want_inlined;     /* inlined_only, files and lines too: reads all debug information */
 };
@@ -146,6 +147,7 @@ struct plan {
 	size_t mem_site_cnt;
 	enum plan_memory memory;
 	char *memory_why; /* asked for, and no allocator can be traced: why */
+	char *late_why;	  /* allocators that came later are not traced: why */
 	char **notes;	  /* one line each: debug files used and rejected, what could not be read */
 	size_t note_cnt;
 	char **inlined_only; /* own functions that DWARF knows only as inlined copies */
@@ -165,6 +167,12 @@ struct plan {
  */
 int plan__new(int fd, const struct plan_request *req, struct plan **out, char **reason);
 void plan__free(struct plan *plan);
+/*
+ * Takes over the allocators of another plan, of a file that was mapped later (source: its place in
+ * plan_input.sources, had it been there). Those of the layer that is traced are chosen. 0 or
+ * -errno: -ENOSPC when that were too many.
+ */
+int plan__adopt(struct plan *plan, struct plan *late, uint32_t source);
 /* How a function's exits are seen, in the words of the snapshot file. */
 const char *plan__exit_of(const struct plan *plan, const struct plan_fn *fn);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* From the picked symbols of one file to rows and sites; between build.c and plan.c. */
+/* From the picked symbols of one file to rows and sites; what build.c and rows.c share. */
 #ifndef PLAN_ROWS_H
 #define PLAN_ROWS_H
 
@@ -32,6 +32,14 @@ struct build {
 	uint64_t *taken;	    /* places in the file that have a site: a hash set, 0 is free */
 	size_t taken_cnt, taken_cap;
 };
+
+/* Addresses are alike in their low bits. */
+static inline uint32_t address_hash(uint64_t x)
+{
+	x ^= x >> 33;
+	x *= 0xff51afd7ed558ccdull;
+	return (uint32_t)(x >> 33);
+}
 
 /* Adds the rows and sites of the object. 0 or -ENOMEM. */
 int rows__add(struct build *b);

@@ -60,7 +60,7 @@ static bool is_std(const char *crate)
 }
 
 /* Libraries whose names begin those of many programs that only use them. */
-static bool is_library(const char *crate)
+bool select__is_library(const char *crate)
 {
 	static const char *const names[] = {
 		"actix",  "anyhow",  "async", "axum",	 "bytes", "chrono", "clap",  "crossbeam",
@@ -311,7 +311,7 @@ static bool begins_with(const char *s, const char *stem)
 static bool same_package(const char *crate, const char *main_crate)
 {
 	return begins_with(crate, main_crate) ||
-	       (begins_with(main_crate, crate) && !is_library(crate));
+	       (begins_with(main_crate, crate) && !select__is_library(crate));
 }
 
 static int no_such_crate(struct scan *s, const char *glob, char **reason)

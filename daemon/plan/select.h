@@ -42,4 +42,8 @@ int select__run(const struct image *img, const struct plan_request *req,
 		const struct profile *profile, struct selection *out, char **reason);
 void select__free(struct selection *sel);
 
+/* A crate that many programs use, and that is not one's own because some function of it was chosen.
+ */
+bool select__is_library(const char *crate);
+
 #endif

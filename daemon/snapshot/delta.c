@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The difference of two snapshots of one plan: rows are matched by their place in the plan, edges
- * by caller and callee, losses by name.
+ * The difference of two snapshots of one plan: probed rows are matched by their place in the plan,
+ * unprobed ones by name and symbol, edges by caller and callee, losses by name.
  */
 #include "snapshot/snapshot.h"
 
@@ -104,24 +104,79 @@ static int fn_delta(const struct snapshot_fn *now, const struct snapshot_fn *pre
 	out->hist_lost = grown(now->hist_lost, prev->hist_lost);
 	out->cpu_samples = grown(now->cpu_samples, prev->cpu_samples);
 	out->cpu_self_samples = grown(now->cpu_self_samples, prev->cpu_self_samples);
+	out->cpu_inlined_samples = grown(now->cpu_inlined_samples, prev->cpu_inlined_samples);
 	if (hist__delta(&now->hist, &prev->hist, &out->hist) || !out->sampled != !now->sampled)
 		return -ENOMEM;
 	extremes_delta(now, prev, out);
 	return 0;
 }
 
+static int by_identity(const void *a, const void *b)
+{
+	const struct snapshot_fn *x = *(const struct snapshot_fn *const *)a;
+	const struct snapshot_fn *y = *(const struct snapshot_fn *const *)b;
+
+	return strcmp(x->name, y->name) ?: strcmp(x->symbol ?: "", y->symbol ?: "");
+}
+
+/* The unprobed rows in their order. NULL: no memory. */
+static const struct snapshot_fn **index_unprobed(const struct snapshot *s, size_t *cnt)
+{
+	const struct snapshot_fn **rows = calloc(s->fn_cnt + 1, sizeof(*rows));
+
+	*cnt = 0;
+	for (size_t i = 0; rows && i < s->fn_cnt; i++)
+		if (s->fns[i].unprobed)
+			rows[(*cnt)++] = &s->fns[i];
+	if (rows)
+		qsort(rows, *cnt, sizeof(*rows), by_identity);
+	return rows;
+}
+
+/* Whether a row that is not in s was without a sample then, as far as s can tell. */
+static bool knows_all(const struct snapshot *s)
+{
+	const struct snapshot_profile *cpu = s->profiles ? s->profiles->of[PROFILE_CPU] : NULL;
+
+	return cpu && !cpu->unlisted_fns;
+}
+
+static int unprobed_delta(const struct snapshot *now, const struct snapshot *prev, size_t first,
+			  struct snapshot *out)
+{
+	static const struct snapshot_fn none;
+	const struct snapshot_fn **old;
+	size_t old_cnt;
+	int err = 0;
+
+	old = index_unprobed(prev ?: now, &old_cnt);
+	if (!old)
+		return -ENOMEM;
+	for (size_t i = first; i < now->fn_cnt && !err; i++) {
+		const struct snapshot_fn *fn = &now->fns[i], *const *was = NULL;
+
+		if (prev)
+			was = bsearch(&fn, old, old_cnt, sizeof(*old), by_identity);
+		if (was || !prev || knows_all(prev))
+			err = fn_delta(fn, was ? *was : &none, &out->fns[out->fn_cnt++]);
+	}
+	free(old);
+	return err;
+}
+
 static int fns_delta(const struct snapshot *now, const struct snapshot *prev, struct snapshot *out)
 {
 	static const struct snapshot_fn none;
+	size_t probed = snapshot__probed(now);
 	int err = 0;
 
 	out->fns = calloc(now->fn_cnt + 1, sizeof(*out->fns));
 	if (!out->fns)
 		return -ENOMEM;
-	out->fn_cnt = now->fn_cnt;
-	for (size_t i = 0; i < now->fn_cnt && !err; i++)
+	out->fn_cnt = probed;
+	for (size_t i = 0; i < probed && !err; i++)
 		err = fn_delta(&now->fns[i], prev ? &prev->fns[i] : &none, &out->fns[i]);
-	return err;
+	return err ?: unprobed_delta(now, prev, probed, out);
 }
 
 static int by_pair(const void *a_, const void *b_)
@@ -315,6 +370,9 @@ static int locks_delta(const struct snapshot *now, const struct snapshot *prev,
 		struct snapshot_lock *l = &out->locks[out->lock_cnt];
 		const struct snapshot_lock *was = lock_of(prev, l->address);
 
+		/* of the whole window */
+		l->stacks = NULL;
+		l->stack_cnt = 0;
 		err = stats_delta(&l->wait, was ? &was->wait : &none.wait);
 	}
 	return err;
@@ -322,9 +380,11 @@ static int locks_delta(const struct snapshot *now, const struct snapshot *prev,
 
 static bool same_plan(const struct snapshot *now, const struct snapshot *prev)
 {
-	if (now->fn_cnt != prev->fn_cnt)
+	size_t probed = snapshot__probed(now);
+
+	if (probed != snapshot__probed(prev))
 		return false;
-	for (size_t i = 0; i < now->fn_cnt; i++)
+	for (size_t i = 0; i < probed; i++)
 		if (now->fns[i].name != prev->fns[i].name &&
 		    strcmp(now->fns[i].name, prev->fns[i].name) != 0)
 			return false;

@@ -25,7 +25,7 @@ void snapshot_memory__free(struct snapshot_memory *m)
 	for (size_t i = 0; m->allocators && i < m->allocator_cnt; i++)
 		free(m->allocators[i].classes);
 	free(m->allocators);
-	free(m->faults);
+	free(m->growth);
 	free(m->native);
 	vec__free(&m->native_refs);
 	free(m);

@@ -30,11 +30,12 @@ struct snapshot_native;
 #define SNAPSHOT_SIZE_CLASSES 48
 
 struct snapshot_allocator {
-	const char *source;  /* "rust", "glibc", ... */
-	const char *object;  /* the file it is in */
-	const char *basis;   /* what a byte is: "requested", "usable" */
-	const char *why;     /* not traced: why; else NULL */
-	bool traced, totals; /* totals: its figures are part of those of the whole */
+	const char *source;	/* "rust", "glibc", ... */
+	const char *object;	/* the file it is in */
+	const char *basis;	/* what a byte is: "requested", "usable" */
+	const char *why;	/* not traced: why; else NULL */
+	uint64_t since_unix_ns; /* counted from then on; 0: as long as all */
+	bool traced, totals;	/* totals: its figures are part of those of the whole */
 	struct snapshot_sums sums;
 	uint64_t failed;	/* calls that returned no block; not seen with rust */
 	uint64_t unknown_frees; /* of blocks that were not seen to be allocated */
@@ -56,11 +57,14 @@ enum memory_verdict {
 #define VERDICT_CNT (VERDICT_GROWING + 1)
 extern const char *const memory_verdict_names[VERDICT_CNT]; /* NULL for VERDICT_NONE */
 
-/* Who touches memory first. */
-struct snapshot_faults {
+/* Who made the process larger. */
+struct snapshot_growth {
 	const char *const *frames; /* names; the array lies in the snapshot's arena */
 	uint32_t depth;
+	const char *thread; /* outside traced functions: in threads of this name; else NULL */
 	uint64_t page_faults;
+	uint64_t mapped_bytes, unmapped_bytes; /* of address space */
+	int64_t data_bytes;		       /* net change of private writable mappings */
 };
 
 #define SNAPSHOT_HISTORY 64u
@@ -93,11 +97,15 @@ struct snapshot_memory {
 	/* of the process; 0: not known */
 	uint64_t rss_bytes, rss_start_bytes, anon_bytes, file_bytes, shmem_bytes, swap_bytes;
 	uint64_t data_bytes, mapped_bytes, pss_bytes;
-	uint64_t page_faults;		       /* while it was traced */
+	/* while it was traced, all of growth added up */
+	uint64_t page_faults, map_grown_bytes, map_shrunk_bytes;
+	int64_t data_growth_bytes;
+	bool has_maps;			       /* changes of mappings were seen */
+	const char *maps_why;		       /* they were not: why; else NULL */
 	struct snapshot_allocator *allocators; /* owned */
 	size_t allocator_cnt;
-	struct snapshot_faults *faults; /* owned, most first */
-	size_t faults_cnt;
+	struct snapshot_growth *growth; /* owned, most first */
+	size_t growth_cnt;
 	/* now and then, at equal distances */
 	uint64_t history_interval_ns;
 	uint32_t history_cnt;

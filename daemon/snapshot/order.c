@@ -17,6 +17,8 @@ static uint64_t key_of(const struct snapshot_fn *fn, enum snapshot_sort by)
 {
 	if (by == SORT_CALLS)
 		return fn->calls;
+	if (by == SORT_CPU)
+		return fn->cpu_samples;
 	if (!snapshot__timed(fn))
 		return 0;
 	switch (by) {

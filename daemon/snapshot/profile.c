@@ -2,6 +2,7 @@
 #include "snapshot/profile.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -41,6 +42,7 @@ static void profile__free(struct snapshot_profile *p)
 	vec__free(&p->stacks);
 	vec__free(&p->truncated);
 	vec__free(&p->lost);
+	vec__free(&p->wakes);
 	free(p);
 }
 
@@ -142,6 +144,25 @@ uint32_t profiles__frame(struct snapshot_profiles *p, const struct snapshot_fram
 	return *slot - 1;
 }
 
+/* ---- estimates ---- */
+
+/*
+ * Samples come one per period of running, wherever that falls: their number is taken for Poisson's.
+ * The interval is that of the score test, n + z²/2 ± z sqrt(n + z²/4): honest for few samples, and
+ * not empty for none.
+ */
+struct profile_time profile__time(const struct snapshot_profile *cpu, uint64_t samples)
+{
+	double period_ns = cpu->hz ? 1e9 / (double)cpu->hz : 0, n = (double)samples;
+	double middle = n + 1.96 * 1.96 / 2, half = 1.96 * sqrt(n + 1.96 * 1.96 / 4);
+
+	return (struct profile_time){
+		.ns = (uint64_t)(n * period_ns),
+		.low_ns = (uint64_t)(samples ? (middle - half) * period_ns : 0),
+		.high_ns = (uint64_t)((middle + half) * period_ns),
+	};
+}
+
 /* ---- stacks ---- */
 
 static int add_refs(struct snapshot_profile *to, const uint32_t *frames, uint32_t depth)
@@ -171,6 +192,25 @@ int profiles__stack(struct snapshot_profiles *p, enum profile_kind kind, const u
 		return -ENOMEM;
 	*added = stack;
 	return stack.truncated ? profiles__count(p, &to->truncated, stack.truncated, events) : 0;
+}
+
+int profiles__wake(struct snapshot_profiles *p, const uint32_t *frames, uint32_t depth,
+		   const uint32_t *waker, uint32_t waker_depth, const struct snapshot_wake *figures)
+{
+	struct snapshot_profile *to = p->of[PROFILE_OFF_CPU];
+	struct snapshot_wake wake = *figures, *added;
+
+	wake.first = (uint32_t)to->refs.cnt;
+	wake.depth = depth;
+	wake.waker_first = wake.first + depth;
+	wake.waker_depth = waker_depth;
+	if ((wake.truncated && !keep_text(p, &wake.truncated)) ||
+	    (wake.waker_truncated && !keep_text(p, &wake.waker_truncated)) ||
+	    (wake.name && !keep_text(p, &wake.name)) || add_refs(to, frames, depth) ||
+	    add_refs(to, waker, waker_depth) || !(added = vec__push(&to->wakes)))
+		return -ENOMEM;
+	*added = wake;
+	return 0;
 }
 
 int profiles__count(struct snapshot_profiles *p, struct snapshot_counts *counts, const char *name,

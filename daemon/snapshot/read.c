@@ -181,15 +181,23 @@ static void read_identity(struct reader *r, json_t *o, struct snapshot_fn *fn)
 	static const char *const kinds[] = { "fn", "async" };
 
 	fn->name = get_string(r, o, "name");
-	fn->symbol = get_string(r, o, "symbol");
+	fn->unprobed = is_null(o, "calls") && !is_null(o, "origin");
 	read_aliases(r, o, fn);
 	fn->crate = get_string(r, o, "crate");
-	fn->is_async = get_name(r, o, "kind", kinds, 2) == 1;
 	fn->file = get_string_or_null(r, o, "file");
 	if (!is_null(o, "line"))
 		fn->line = (uint32_t)get_int(r, o, "line", 0, UINT32_MAX);
-	fn->sites = (uint32_t)get_int(r, o, "sites", 0, UINT32_MAX);
 	fn->coverage = get_name(r, o, "coverage", snapshot_coverage_names, COVERAGE_CNT);
+	if (fn->unprobed) {
+		fn->symbol = get_string_or_null(r, o, "symbol");
+		fn->module = get_string_or_null(r, o, "module");
+		fn->origin =
+			(enum frame_kind)get_name(r, o, "origin", frame_kind_names, FRAME_KIND_CNT);
+		return;
+	}
+	fn->symbol = get_string(r, o, "symbol");
+	fn->is_async = get_name(r, o, "kind", kinds, 2) == 1;
+	fn->sites = (uint32_t)get_int(r, o, "sites", 0, UINT32_MAX);
 	fn->exit = get_string(r, o, "exit");
 	read_fn_alloc(r, o, fn);
 }
@@ -259,6 +267,18 @@ static void read_cpu(struct reader *r, json_t *o, struct snapshot_fn *fn)
 {
 	fn->cpu_samples = get_uint(r, o, "samples");
 	fn->cpu_self_samples = get_uint(r, o, "self_samples");
+	fn->cpu_inlined_samples = get_uint_or_0(r, o, "inlined_samples");
+}
+
+static void read_measured(struct reader *r, json_t *o, struct snapshot_fn *fn)
+{
+	fn->calls = get_uint(r, o, "calls");
+	fn->observed_ns = get_uint(r, o, "observed_ns");
+	fn->price_ns = get_uint_or_0(r, o, "price_ns");
+	fn->cost_ns = get_uint_or_0(r, o, "cost_ns");
+	read_sampled(r, o, fn);
+	if (snapshot__timed(fn))
+		read_figures(r, o, fn);
 }
 
 static void read_functions(struct reader *r, json_t *doc)
@@ -271,13 +291,11 @@ static void read_functions(struct reader *r, json_t *doc)
 		json_t *o = get_row(r, list, i);
 
 		read_identity(r, o, fn);
-		fn->calls = get_uint(r, o, "calls");
-		fn->observed_ns = get_uint(r, o, "observed_ns");
-		fn->price_ns = get_uint_or_0(r, o, "price_ns");
-		fn->cost_ns = get_uint_or_0(r, o, "cost_ns");
-		read_sampled(r, o, fn);
-		if (snapshot__timed(fn))
-			read_figures(r, o, fn);
+		if (!fn->unprobed)
+			read_measured(r, o, fn);
+		/* those without probes come last, as others rely on */
+		if (!fn->unprobed && r->s->fn_cnt > 1 && fn[-1].unprobed)
+			wrong(r, "calls", "are known behind functions whose calls are not");
 		if (!is_null(o, "cpu"))
 			read_cpu(r, get_object(r, o, "cpu"), fn);
 	}

@@ -60,6 +60,7 @@ static void read_allocator(struct reader *r, json_t *o, struct snapshot_allocato
 	a->traced = get_bool(r, o, "traced");
 	a->totals = get_bool(r, o, "in_totals");
 	a->why = get_string_or_null(r, o, "reason");
+	a->since_unix_ns = get_uint_or_0(r, o, "since_unix_ns");
 	if (is_null(o, "classes"))
 		return;
 	read_sums(r, o, &a->sums);
@@ -105,20 +106,37 @@ static void read_history(struct reader *r, json_t *memory, struct snapshot_memor
 	}
 }
 
-static void read_faults(struct reader *r, json_t *memory, struct snapshot_memory *m)
+static int64_t int_or_0(struct reader *r, json_t *o, const char *key)
+{
+	return is_null(o, key) ? 0 : get_int(r, o, key, INT64_MIN, INT64_MAX);
+}
+
+static void read_growth_row(struct reader *r, json_t *o, struct snapshot_growth *g)
+{
+	g->frames = read_names(r, o, &g->depth);
+	g->thread = is_null(o, "thread") ? NULL : get_string(r, o, "thread");
+	g->page_faults = get_uint(r, o, "page_faults");
+	g->mapped_bytes = get_uint_or_0(r, o, "mapped_bytes");
+	g->unmapped_bytes = get_uint_or_0(r, o, "unmapped_bytes");
+	g->data_bytes = int_or_0(r, o, "data_bytes");
+}
+
+/* Older files have faults alone. */
+static void read_growth(struct reader *r, json_t *memory, struct snapshot_memory *m)
 {
 	json_t *list = get_array(r, memory, "growth");
 
 	m->page_faults = get_uint(r, memory, "page_faults");
+	m->has_maps = !is_null(memory, "map_grown_bytes");
+	m->map_grown_bytes = get_uint_or_0(r, memory, "map_grown_bytes");
+	m->map_shrunk_bytes = get_uint_or_0(r, memory, "map_shrunk_bytes");
+	m->data_growth_bytes = int_or_0(r, memory, "data_growth_bytes");
+	m->maps_why =
+		is_null(memory, "growth_reason") ? NULL : get_string(r, memory, "growth_reason");
 	r->part = "memory.growth";
-	m->faults = zeroed(r, json_array_size(list), sizeof(*m->faults));
-	for (size_t i = 0; i < json_array_size(list) && !r->err; i++) {
-		struct snapshot_faults *f = &m->faults[m->faults_cnt++];
-		json_t *o = get_row(r, list, i);
-
-		f->frames = read_names(r, o, &f->depth);
-		f->page_faults = get_uint(r, o, "page_faults");
-	}
+	m->growth = zeroed(r, json_array_size(list), sizeof(*m->growth));
+	for (size_t i = 0; i < json_array_size(list) && !r->err; i++)
+		read_growth_row(r, get_row(r, list, i), &m->growth[m->growth_cnt++]);
 	r->part = "memory";
 	r->row = NO_ROW;
 }
@@ -209,7 +227,7 @@ static void read_whole(struct reader *r, json_t *memory, struct snapshot_memory 
 	m->sampled = !is_null(memory, "sampled") && get_bool(r, memory, "sampled");
 	read_process(r, memory, m);
 	read_history(r, memory, m);
-	read_faults(r, memory, m);
+	read_growth(r, memory, m);
 	read_allocators(r, memory, m);
 }
 

@@ -10,10 +10,8 @@
 
 /* ---- profiles ---- */
 
-static void read_frame(struct reader *r, json_t *o, struct snapshot_profiles *p)
+static void read_frame(struct reader *r, json_t *o, struct snapshot_frame *f)
 {
-	struct snapshot_frame *f = vec__push(&p->frames) ?: nomem(r);
-
 	if (!f)
 		return;
 	f->name = get_string(r, o, "name");
@@ -23,6 +21,24 @@ static void read_frame(struct reader *r, json_t *o, struct snapshot_profiles *p)
 	f->file = get_string_or_null(r, o, "file");
 	if (!is_null(o, "line"))
 		f->line = (uint32_t)get_int(r, o, "line", 0, UINT32_MAX);
+}
+
+void read_backtrace(struct reader *r, json_t *o, struct snapshot_backtrace *out)
+{
+	struct snapshot_frame *frames;
+	json_t *list;
+
+	out->truncated = get_string_or_null(r, o, "stack_truncated");
+	if (is_null(o, "stack"))
+		return;
+	list = get_array(r, o, "stack");
+	if (r->err)
+		return;
+	frames = arena__alloc(r->s->arena, (json_array_size(list) + 1) * sizeof(*frames))
+			 ?: nomem(r);
+	for (size_t i = 0; i < json_array_size(list) && !r->err; i++)
+		read_frame(r, json_array_get(list, i), &frames[out->depth++]);
+	out->frames = frames;
 }
 
 static void read_counts(struct reader *r, json_t *profile, const char *key,
@@ -41,19 +57,20 @@ static void read_counts(struct reader *r, json_t *profile, const char *key,
 	}
 }
 
-static void read_refs(struct reader *r, json_t *o, const struct snapshot_profiles *p,
-		      struct snapshot_profile *to, struct snapshot_stack *stack)
+static void read_refs(struct reader *r, json_t *o, const char *key,
+		      const struct snapshot_profiles *p, struct snapshot_profile *to,
+		      uint32_t *first, uint32_t *depth)
 {
-	json_t *list = get_array(r, o, "frames");
+	json_t *list = get_array(r, o, key);
 
-	stack->first = (uint32_t)to->refs.cnt;
-	stack->depth = (uint32_t)json_array_size(list);
+	*first = (uint32_t)to->refs.cnt;
+	*depth = (uint32_t)json_array_size(list);
 	for (size_t i = 0; i < json_array_size(list) && !r->err; i++) {
-		uint64_t ref = to_uint(r, json_array_get(list, i), "frames");
+		uint64_t ref = to_uint(r, json_array_get(list, i), key);
 		uint32_t *slot = vec__push(&to->refs) ?: nomem(r);
 
 		if (ref >= p->frames.cnt)
-			wrong(r, "frames", "names a frame that is none");
+			wrong(r, key, "names a frame that is none");
 		else if (slot)
 			*slot = (uint32_t)ref;
 	}
@@ -67,12 +84,46 @@ static void read_stack(struct reader *r, json_t *o, enum profile_kind kind,
 
 	if (!stack)
 		return;
-	read_refs(r, o, p, to, stack);
+	read_refs(r, o, "frames", p, to, &stack->first, &stack->depth);
 	stack->value = get_uint(r, o, "value");
 	if (kind == PROFILE_OFF_CPU)
 		stack->count = get_uint(r, o, "count");
+	stack->older = get_uint_or_0(r, o, "older");
 	stack->truncated = get_string_or_null(r, o, "truncated");
 	stack->thread = get_string_or_null(r, o, "thread");
+}
+
+static void read_wake(struct reader *r, json_t *o, const struct snapshot_profiles *p)
+{
+	struct snapshot_profile *to = p->of[PROFILE_OFF_CPU];
+	struct snapshot_wake *k = vec__push(&to->wakes) ?: nomem(r);
+
+	if (!k)
+		return;
+	read_refs(r, o, "frames", p, to, &k->first, &k->depth);
+	read_refs(r, o, "waker", p, to, &k->waker_first, &k->waker_depth);
+	k->by = (enum thread_waker)get_name(r, o, "by", thread_waker_names, WAKER_CNT);
+	k->name = get_string_or_null(r, o, "name");
+	k->value = get_uint(r, o, "value");
+	k->count = get_uint(r, o, "count");
+	k->truncated = get_string_or_null(r, o, "truncated");
+	k->waker_truncated = get_string_or_null(r, o, "waker_truncated");
+}
+
+static void read_wakes(struct reader *r, json_t *o, const struct snapshot_profiles *p)
+{
+	struct snapshot_profile *to = p->of[PROFILE_OFF_CPU];
+	json_t *list;
+
+	if (is_null(o, "wakers"))
+		return;
+	to->has_wakes = true;
+	r->row = NO_ROW;
+	to->wakes_lost = get_uint(r, o, "wakers_lost");
+	list = get_array(r, o, "wakers");
+	r->part = "profiles.off_cpu.wakers";
+	for (size_t i = 0; i < json_array_size(list) && !r->err; i++)
+		read_wake(r, get_row(r, list, i), p);
 }
 
 static void read_profile(struct reader *r, json_t *profiles, enum profile_kind kind,
@@ -95,12 +146,19 @@ static void read_profile(struct reader *r, json_t *profiles, enum profile_kind k
 	else
 		to->min_ns = get_uint(r, o, "min_ns");
 	to->count = get_uint(r, o, "count");
+	to->older = get_uint_or_0(r, o, "older");
 	read_counts(r, o, "truncated", &to->truncated);
 	read_counts(r, o, "lost", &to->lost);
+	/* missing in older files */
+	to->unlisted_fns = get_uint_or_0(r, o, "unlisted_functions");
+	to->unlisted_self = get_uint_or_0(r, o, "unlisted_self_samples");
+	to->unnamed = get_uint_or_0(r, o, "unnamed_samples");
 	list = get_array(r, o, "stacks");
 	r->part = rows[kind];
 	for (size_t i = 0; i < json_array_size(list) && !r->err; i++)
 		read_stack(r, get_row(r, list, i), kind, p);
+	if (kind == PROFILE_OFF_CPU)
+		read_wakes(r, o, p);
 }
 
 void read_profiles(struct reader *r, json_t *doc)
@@ -115,7 +173,7 @@ void read_profiles(struct reader *r, json_t *doc)
 	list = get_array(r, o, "frames");
 	r->part = "profiles.frames";
 	for (size_t i = 0; i < json_array_size(list) && !r->err; i++)
-		read_frame(r, get_row(r, list, i), p);
+		read_frame(r, get_row(r, list, i), vec__push(&p->frames) ?: nomem(r));
 	for (int i = 0; i < PROFILE_CNT && !r->err; i++)
 		if (!is_null(o, profile_kind_names[i]))
 			read_profile(r, o, (enum profile_kind)i, p);

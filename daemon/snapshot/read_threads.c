@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/arena.h"
 #include "snapshot/reader.h"
 #include "snapshot/snapshot.h"
 
@@ -107,6 +108,25 @@ static void read_thread(struct reader *r, json_t *o, struct snapshot_thread *t)
 
 /* ---- locks, stalls ---- */
 
+static void read_lock_stacks(struct reader *r, json_t *o, struct snapshot_lock *l)
+{
+	json_t *list = is_null(o, "stacks") ? NULL : get_array(r, o, "stacks");
+	size_t cnt = json_array_size(list);
+
+	if (!cnt || r->err)
+		return;
+	l->stacks = arena__alloc(r->s->arena, cnt * sizeof(*l->stacks)) ?: nomem(r);
+	for (size_t i = 0; i < cnt && !r->err; i++) {
+		struct snapshot_lock_stack *s = &l->stacks[l->stack_cnt++];
+		json_t *row = json_array_get(list, i);
+
+		s->waits = get_uint(r, row, "waits");
+		s->total_ns = get_uint(r, row, "total_ns");
+		s->waiters_now = get_uint(r, row, "waiters_now");
+		read_backtrace(r, row, &s->stack);
+	}
+}
+
 static void read_lock(struct reader *r, json_t *o, struct snapshot_lock *l)
 {
 	l->kind = (enum lock_kind)get_name(r, o, "kind", lock_kind_names, LOCK_KIND_CNT);
@@ -115,6 +135,7 @@ static void read_lock(struct reader *r, json_t *o, struct snapshot_lock *l)
 	l->oldest_ns = get_uint(r, o, "oldest_wait_ns");
 	l->holder_tid = get_tid(r, o, "holder_tid");
 	read_stats(r, o, "wait", &l->wait);
+	read_lock_stacks(r, o, l);
 }
 
 static void read_stall_thread(struct reader *r, json_t *o, struct stall_thread *t)
@@ -139,6 +160,7 @@ static void read_stall_thread(struct reader *r, json_t *o, struct stall_thread *
 		t->frames[t->frame_cnt++] =
 			(struct stall_frame){ get_string(r, f, "name"), get_uint(r, f, "age_ns") };
 	}
+	read_backtrace(r, o, &t->stack);
 }
 
 static void read_stall(struct reader *r, json_t *o, struct snapshot_stall *s)

@@ -13,6 +13,7 @@
 struct snapshot;
 struct snapshot_hist;
 struct snapshot_fn;
+struct snapshot_backtrace;
 struct strbuf;
 
 struct reader {
@@ -65,6 +66,8 @@ void read_threads(struct reader *r, json_t *doc);
 /* read_stacks.c: the weighted stacks of profile.h. */
 void read_profiles(struct reader *r, json_t *doc);
 void read_paths(struct reader *r, json_t *doc);
+/* "stack" of an object; files of before have none. */
+void read_backtrace(struct reader *r, json_t *o, struct snapshot_backtrace *out);
 /* The "frames" of an object: names, in the snapshot's arena. */
 const char *const *read_names(struct reader *r, json_t *o, uint32_t *depth);
 

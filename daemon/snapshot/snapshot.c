@@ -84,7 +84,16 @@ double snapshot__share(const struct snapshot *s, const struct snapshot_fn *fn)
 
 bool snapshot__timed(const struct snapshot_fn *fn)
 {
-	return fn->coverage != COVERAGE_ENTRY_ONLY;
+	return fn->coverage != COVERAGE_ENTRY_ONLY && !fn->unprobed;
+}
+
+size_t snapshot__probed(const struct snapshot *s)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < s->fn_cnt; i++)
+		n += !s->fns[i].unprobed;
+	return n;
 }
 
 uint64_t snapshot__calls(const struct snapshot *s)

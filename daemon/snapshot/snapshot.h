@@ -52,6 +52,13 @@ struct snapshot_fn {
 	size_t alias_cnt;
 	uint32_t line, sites;
 	bool is_async; /* the figures are polls */
+	/*
+	 * Not probed: known from the CPU profile alone. Only name, symbol (NULL: not known), crate,
+	 * file, line, module, origin and the samples mean something. These rows come last.
+	 */
+	bool unprobed;
+	enum frame_kind origin; /* whose code; of probed rows always FRAME_OWN */
+	const char *module;	/* unprobed: file name of its object; NULL: not known */
 	enum snapshot_coverage coverage;
 	const char *exit;     /* "sites", "uretprobe" */
 	uint64_t observed_ns; /* < window when it was shed; the figures cover that time only */
@@ -61,8 +68,9 @@ struct snapshot_fn {
 	uint64_t corrected_ns, clamped, floor_ns, price_ns; /* floor, price: of one call */
 	uint64_t hist_lost;
 	uint64_t cost_ns; /* what its probes took from the target in all */
-	/* Of the CPU profile, when there is one: with it anywhere on the stack, and innermost. */
-	uint64_t cpu_samples, cpu_self_samples;
+	/* Of the CPU profile, when there is one: with it anywhere on the stack, innermost, and on
+	 * it as an inlined copy. */
+	uint64_t cpu_samples, cpu_self_samples, cpu_inlined_samples;
 	struct snapshot_hist hist;
 	struct snapshot_sampled *sampled; /* owned; NULL: exact all the time */
 	/* by it while it was the innermost traced function (--memory stacks) */
@@ -129,7 +137,7 @@ struct snapshot {
 		size_t shed_cnt;
 		size_t shed_fns; /* functions that were not watched exactly all the time */
 	} overhead;
-	struct snapshot_fn *fns; /* array owned, all planned functions, plan order */
+	struct snapshot_fn *fns; /* array owned, all planned functions, plan order; then unprobed */
 	size_t fn_cnt;
 	struct snapshot_edge *edges; /* array owned, most total first */
 	size_t edge_cnt;
@@ -164,7 +172,9 @@ void snapshot__free(struct snapshot *s);
  * coverage, prices, floor, target, health, shed. So with prev's in_flight P of a settled function:
  * P + calls == returned + unwound + in_flight. min and max of the interval are exact when it moved
  * the extreme, else the bounds of its outermost buckets. A counter that went backwards counts as
- * unmoved. It has no profiles, paths and alloc stacks. Its strings are those of now, which has to
+ * unmoved. Unprobed rows are matched by name and symbol; one that prev did not have starts from
+ * nothing, but is left out where prev may have counted it unseen (no CPU profile, or rows folded).
+ * It has no profiles, paths and alloc stacks. Its strings are those of now, which has to
  * outlive it. NULL with errno: EINVAL not of one plan, ENOMEM.
  */
 struct snapshot *snapshot__delta(const struct snapshot *now, const struct snapshot *prev);
@@ -178,9 +188,10 @@ uint64_t snapshot__mean_ns(const struct snapshot_fn *fn);
 /* total_ns over the time it was observed: 1.0 = one thread's whole time. */
 double snapshot__share(const struct snapshot *s, const struct snapshot_fn *fn);
 
-/* Whether durations mean anything: false for entry-only rows. */
+/* Whether durations mean anything: false for entry-only and unprobed rows. */
 bool snapshot__timed(const struct snapshot_fn *fn);
 uint64_t snapshot__calls(const struct snapshot *s);
+size_t snapshot__probed(const struct snapshot *s); /* rows that are not unprobed */
 
 /* By which figure rows are put in order, the greatest first; names from A to Z. */
 enum snapshot_sort {
@@ -190,6 +201,7 @@ enum snapshot_sort {
 	SORT_P95,
 	SORT_MAX,
 	SORT_SELF,
+	SORT_CPU, /* samples */
 	SORT_NAME,
 };
 /*

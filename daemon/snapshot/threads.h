@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "snapshot/profile.h"
 #include "snapshot/stats.h"
 
 /* A name of 15 bytes may become 15 replacement characters. */
@@ -34,9 +35,6 @@ enum thread_state {
 };
 #define THREAD_OFF_CNT (THREAD_EXITED - THREAD_FUTEX)
 extern const char *const thread_state_names[THREAD_STATE_CNT];
-
-enum thread_waker { WAKER_THREAD, WAKER_PROCESS, WAKER_INTERRUPT, WAKER_UNKNOWN, WAKER_CNT };
-extern const char *const thread_waker_names[WAKER_CNT];
 
 #define THREAD_WAKERS 4
 struct snapshot_waker {
@@ -81,12 +79,23 @@ enum lock_kind {
 };
 extern const char *const lock_kind_names[LOCK_KIND_CNT];
 
+/* Waits at a lock in one place of the code. */
+struct snapshot_lock_stack {
+	struct snapshot_backtrace stack;
+	uint64_t waits, total_ns; /* that ended */
+	uint64_t waiters_now;	  /* else: who waits now */
+};
+#define LOCK_STACKS 3 /* of either kind */
+
 struct snapshot_lock {
 	enum lock_kind kind;
 	uint64_t address; /* the futex; of parking_lot, the lock where it is known */
 	uint64_t waiters_now, oldest_ns;
 	int holder_tid;		    /* now; 0: not known, or nobody */
 	struct snapshot_stats wait; /* waits that ended */
+	/* the most of them; the array lies in the snapshot's arena. None: no stacks were taken */
+	struct snapshot_lock_stack *stacks;
+	size_t stack_cnt;
 };
 
 enum stall_kind {
@@ -118,6 +127,7 @@ struct stall_thread {
 	char wchan[32];				 /* where in the kernel; "" unknown */
 	struct stall_frame frames[STALL_FRAMES]; /* traced functions it is in */
 	size_t frame_cnt;
+	struct snapshot_backtrace stack; /* all of it, as it was when this was found */
 };
 
 #define STALL_THREADS 16

@@ -59,6 +59,20 @@ int target__open_mapped(const struct target *t, const char *span, const char *pa
 	return fd;
 }
 
+/* On some overlays a file that was opened by name is another one by what maps says of it. */
+static bool is_open(const struct objects *all, int fd)
+{
+	struct stat st, other;
+
+	if (fstat(fd, &st))
+		return false;
+	for (size_t i = 0; i < all->cnt; i++)
+		if (!fstat(all->data[i].fd, &other) && other.st_ino == st.st_ino &&
+		    other.st_dev == st.st_dev)
+			return true;
+	return false;
+}
+
 static int add(const struct target *t, struct objects *all, const char *line)
 {
 	struct target_object *o;
@@ -74,6 +88,10 @@ static int add(const struct target *t, struct objects *all, const char *line)
 	fd = target__open_mapped(t, span, l.path, l.ino);
 	if (fd < 0)
 		return 0; /* unmapped by now, or no file */
+	if (is_open(all, fd)) {
+		close(fd);
+		return 0;
+	}
 	o = vec__push(all);
 	if (!o) {
 		close(fd);
@@ -90,17 +108,36 @@ static int add(const struct target *t, struct objects *all, const char *line)
 	return 0;
 }
 
-int target__open_objects(struct target *t)
+static int add_all(const struct target *t, struct objects *all)
 {
 	struct strbuf sb = STRBUF_INIT;
-	struct objects all = {};
 	int err = map_lines__read(t, &sb);
 	char *line, *save;
 
 	for (line = strtok_r(sb.s, "\n", &save); !err && line; line = strtok_r(NULL, "\n", &save))
-		err = add(t, &all, line);
+		err = add(t, all, line);
 	strbuf__free(&sb);
+	return err;
+}
+
+int target__open_objects(struct target *t)
+{
+	struct objects all = {};
+	int err = add_all(t, &all);
+
 	target__close_objects(t);
+	t->objects = all.data;
+	t->object_cnt = all.cnt;
+	return err;
+}
+
+int target__open_new_objects(struct target *t, size_t *first)
+{
+	struct objects all = { .data = t->objects, .cnt = t->object_cnt, .cap = t->object_cnt };
+	int err;
+
+	*first = t->object_cnt;
+	err = add_all(t, &all);
 	t->objects = all.data;
 	t->object_cnt = all.cnt;
 	return err;

@@ -52,6 +52,8 @@ void target__close(struct target *t);
  * rights, unmapped meanwhile) is left out.
  */
 int target__open_objects(struct target *t);
+/* Opens those that came since, behind the others: objects[*first] and on. 0 or -errno. */
+int target__open_new_objects(struct target *t, size_t *first);
 void target__close_objects(struct target *t);
 /* The file of a mapping ("START-END" and path as /proc/PID/maps shows them); < 0: not to be had. */
 int target__open_mapped(const struct target *t, const char *span, const char *path, ino_t ino);

@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "ui/hot.h"
 
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/strbuf.h"
+#include "base/utf8.h"
 #include "ui/text.h"
 
 #define CELLS 18 /* columns of the figures in front of a name */
@@ -66,7 +69,7 @@ static struct weight *weigh(const struct snapshot_profiles *p, const struct snap
 }
 
 static void print_rows(const struct snapshot_profiles *p, const struct snapshot_profile *of,
-		       unsigned int width, size_t rows, struct strbuf *out)
+		       const struct hot_view *v, struct strbuf *out)
 {
 	uint64_t total;
 	struct weight *w = weigh(p, of, &total);
@@ -77,15 +80,88 @@ static void print_rows(const struct snapshot_profiles *p, const struct snapshot_
 		return;
 	}
 	qsort(w, p->frames.cnt, sizeof(*w), by_self);
-	strbuf__addf(out, "%8s %8s  %s\n", "self", "total", "function");
-	for (size_t i = 0; i < p->frames.cnt && i < rows && w[i].self; i++) {
+	snprintf(self, sizeof(self), "%8s %8s  %s", "Self", "Total", "Function");
+	text__cell(out, self, 0, STYLE_BOLD, v->colour);
+	strbuf__addc(out, '\n');
+	for (size_t i = 0; i < p->frames.cnt && i < v->rows && w[i].self; i++) {
 		text__percent(self, (double)w[i].self / (double)total);
 		text__percent(whole, (double)w[i].whole / (double)total);
 		strbuf__addf(out, "%8s %8s  ", self, whole);
 		text__name(out, p->frames.data[w[i].frame].name,
-			   width > CELLS + 20 ? width - CELLS - 1 : 20);
+			   v->width > CELLS + 20 ? v->width - CELLS - 1 : 20);
 		strbuf__addc(out, '\n');
 	}
+	free(w);
+}
+
+/* ---- by thread ---- */
+
+#define THREADS_SHOWN 5
+
+struct thread_weight {
+	const char *name;
+	uint64_t value;
+};
+
+static int by_name(const void *a, const void *b)
+{
+	return strcmp(((const struct thread_weight *)a)->name,
+		      ((const struct thread_weight *)b)->name);
+}
+
+static int by_value(const void *a, const void *b)
+{
+	const struct thread_weight *x = a, *y = b;
+
+	if (x->value != y->value)
+		return x->value < y->value ? 1 : -1;
+	return strcmp(x->name, y->name);
+}
+
+/* One per name, most first. NULL: no memory. */
+static struct thread_weight *weigh_threads(const struct snapshot_profile *of, size_t *cnt,
+					   uint64_t *total)
+{
+	struct thread_weight *w = calloc(of->stacks.cnt + 1, sizeof(*w));
+	size_t all = 0;
+
+	*cnt = 0;
+	*total = 0;
+	for (size_t i = 0; w && i < of->stacks.cnt; i++) {
+		const struct snapshot_stack *s = &of->stacks.data[i];
+
+		*total += s->value;
+		if (s->thread)
+			w[all++] = (struct thread_weight){ s->thread, s->value };
+	}
+	if (all)
+		qsort(w, all, sizeof(*w), by_name);
+	for (size_t i = 0; i < all; i++) {
+		if (*cnt && !strcmp(w[*cnt - 1].name, w[i].name))
+			w[*cnt - 1].value += w[i].value;
+		else
+			w[(*cnt)++] = w[i];
+	}
+	if (*cnt)
+		qsort(w, *cnt, sizeof(*w), by_value);
+	return w;
+}
+
+static void print_threads(const struct snapshot_profile *of, struct strbuf *out)
+{
+	uint64_t total;
+	size_t cnt;
+	struct thread_weight *w = weigh_threads(of, &cnt, &total);
+	char share[TEXT_CELL];
+
+	for (size_t i = 0; w && i < cnt && i < THREADS_SHOWN; i++) {
+		text__percent(share, total ? (double)w[i].value / (double)total : 0);
+		strbuf__addf(out, "%8s  thread ", share);
+		utf8__add_printable(out, w[i].name);
+		strbuf__addc(out, '\n');
+	}
+	if (cnt > THREADS_SHOWN)
+		strbuf__addf(out, "%8s  and %zu more threads' names\n", "", cnt - THREADS_SHOWN);
 	free(w);
 }
 
@@ -103,7 +179,99 @@ static void print_doubts(const struct snapshot_profile *of, const char *what, st
 				     of->lost.data[i].name);
 }
 
-static void print_cpu(const struct snapshot *s, unsigned int width, size_t rows, struct strbuf *out)
+/* ---- functions of the role, by CPU ---- */
+
+/* From so many columns on there are the second time, and its error. */
+#define SELF_FROM 60
+#define ERROR_FROM 80
+
+static bool is_shown(const struct snapshot_fn *fn, const struct hot_view *v)
+{
+	return fn->cpu_samples && (!fn->unprobed || fn->origin == FRAME_OWN || v->all);
+}
+
+/* "1.23s ±45.6ms": the wider half of the interval. */
+static void put_time(struct strbuf *out, const struct snapshot_profile *cpu, uint64_t samples,
+		     bool with_error)
+{
+	struct profile_time t = profile__time(cpu, samples);
+	char cell[TEXT_CELL] = "0", error[TEXT_CELL];
+
+	if (samples)
+		text__duration(cell, t.ns);
+	text__duration(error, t.high_ns - t.ns);
+	strbuf__addf(out, "%8s", cell);
+	if (with_error)
+		strbuf__addf(out, " ±%-7s", error);
+}
+
+static void own_row(const struct snapshot *s, const struct snapshot_fn *fn,
+		    const struct hot_view *v, struct strbuf *out)
+{
+	static const char inlined[] = " (inlined)";
+	bool copies = fn->cpu_inlined_samples == fn->cpu_samples && v->width >= SELF_FROM;
+	unsigned int taken = 20 + (copies ? sizeof(inlined) - 1 : 0);
+
+	put_time(out, s->profiles->of[PROFILE_CPU], fn->cpu_samples, true);
+	if (v->width >= SELF_FROM) {
+		put_time(out, s->profiles->of[PROFILE_CPU], fn->cpu_self_samples,
+			 v->width >= ERROR_FROM);
+		taken += v->width >= ERROR_FROM ? 17 : 8;
+	}
+	strbuf__adds(out, fn->unprobed ? " ~ " : "   ");
+	text__name(out, fn->name, v->width > taken + 20 ? v->width - taken : 20);
+	strbuf__adds(out, copies ? inlined : "");
+	strbuf__addc(out, '\n');
+}
+
+static void own_head(const struct hot_view *v, struct strbuf *out)
+{
+	struct strbuf line = STRBUF_INIT;
+
+	strbuf__addf(&line, "%8s         ", "CPU");
+	if (v->width >= SELF_FROM)
+		strbuf__addf(&line, "%8s%s", "Self", v->width >= ERROR_FROM ? "         " : "");
+	strbuf__addf(&line, "   %s", v->all ? "Function" : "Function of the role");
+	text__cell(out, line.s, 0, STYLE_BOLD, v->colour);
+	strbuf__addc(out, '\n');
+	strbuf__free(&line);
+}
+
+/* What a profile adds to functions that have probes, and those that have none. */
+static void print_own(const struct snapshot *s, const struct hot_view *v, struct strbuf *out)
+{
+	const struct snapshot_profile *cpu = s->profiles->of[PROFILE_CPU];
+	uint32_t *order = snapshot__sorted(s, SORT_CPU);
+	size_t shown = 0, left = 0;
+	bool unprobed = false;
+
+	for (size_t i = 0; order && i < s->fn_cnt; i++) {
+		const struct snapshot_fn *fn = &s->fns[order[i]];
+
+		if (!is_shown(fn, v))
+			continue;
+		if (shown >= v->rows) {
+			left++;
+			continue;
+		}
+		if (!shown++)
+			own_head(v, out);
+		own_row(s, fn, v, out);
+		unprobed |= fn->unprobed;
+	}
+	if (left)
+		strbuf__addf(out, "... and %zu more\n", left);
+	if (cpu->unlisted_fns)
+		strbuf__addf(out, "... and %llu functions with few samples, not in the file\n",
+			     (unsigned long long)cpu->unlisted_fns);
+	if (shown)
+		strbuf__adds(out, "  ±  true in 95 of 100 cases\n");
+	if (unprobed)
+		strbuf__adds(out, "  ~  not probed: known by samples alone\n");
+	free(order);
+}
+
+static void print_cpu(const struct snapshot *s, const struct hot_view *v, struct strbuf *out)
 {
 	const struct snapshot_profile *of = s->profiles->of[PROFILE_CPU];
 	char ran[TEXT_CELL], share[TEXT_CELL];
@@ -116,12 +284,14 @@ static void print_cpu(const struct snapshot *s, unsigned int width, size_t rows,
 	strbuf__addf(out,
 		     "CPU, by %llu samples at %llu Hz (an estimate): ran for %s, %s of a CPU\n",
 		     (unsigned long long)of->count, (unsigned long long)of->hz, ran, share);
-	print_rows(s->profiles, of, width, rows, out);
+	print_rows(s->profiles, of, v, out);
+	print_threads(of, out);
 	print_doubts(of, "samples", out);
+	text__gap(out);
+	print_own(s, v, out);
 }
 
-static void print_off_cpu(const struct snapshot *s, unsigned int width, size_t rows,
-			  struct strbuf *out)
+static void print_off_cpu(const struct snapshot *s, const struct hot_view *v, struct strbuf *out)
 {
 	const struct snapshot_profile *of = s->profiles->of[PROFILE_OFF_CPU];
 	char min[TEXT_CELL];
@@ -132,16 +302,21 @@ static void print_off_cpu(const struct snapshot *s, unsigned int width, size_t r
 	if (of->min_ns)
 		strbuf__addf(out, " of at least %s", min);
 	strbuf__adds(out, " of all threads, by time\n");
-	print_rows(s->profiles, of, width, rows, out);
+	if (of->older)
+		strbuf__addf(out,
+			     "  %llu of them had begun before and are counted since the attach\n",
+			     (unsigned long long)of->older);
+	print_rows(s->profiles, of, v, out);
+	print_threads(of, out);
 	print_doubts(of, "waits", out);
 }
 
-void hot__print(const struct snapshot *s, unsigned int width, size_t rows, struct strbuf *out)
+void hot__print(const struct snapshot *s, const struct hot_view *v, struct strbuf *out)
 {
 	if (!s->profiles)
 		return;
 	if (s->profiles->of[PROFILE_CPU])
-		print_cpu(s, width, rows, out);
+		print_cpu(s, v, out);
 	if (s->profiles->of[PROFILE_OFF_CPU])
-		print_off_cpu(s, width, rows, out);
+		print_off_cpu(s, v, out);
 }

@@ -3,13 +3,21 @@
 #ifndef UI_HOT_H
 #define UI_HOT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "snapshot/snapshot.h"
 
 struct strbuf;
 
-/* Appends nothing when there are no profiles. rows: at most so many functions each. */
-void hot__print(const struct snapshot *s, unsigned int width, size_t rows, struct strbuf *out);
+struct hot_view {
+	unsigned int width;
+	size_t rows; /* at most so many functions each */
+	bool all;    /* functions of whatever crate, where else only the role's own are shown */
+	bool colour;
+};
+
+/* Appends nothing when there are no profiles. */
+void hot__print(const struct snapshot *s, const struct hot_view *v, struct strbuf *out);
 
 #endif

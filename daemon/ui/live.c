@@ -32,7 +32,8 @@ struct live {
 	unsigned int limit;
 	unsigned int line_columns[MAX_LINES]; /* of the frame on the screen */
 	unsigned int lines;
-	bool progress; /* a progress line is on the screen, the cursor in it */
+	struct strbuf frame; /* the last one, on the screen or not */
+	bool progress;	     /* a progress line is on the screen, the cursor in it */
 	unsigned int quarter;
 };
 
@@ -44,6 +45,7 @@ struct live *live__new(const struct report_opts *opts)
 		return NULL;
 	l->colour = opts->colour;
 	l->sort = opts->sort;
+	l->frame = (struct strbuf)STRBUF_INIT;
 	l->limit = MAX_FUNCTIONS;
 	if (opts->limit && opts->limit < MAX_FUNCTIONS)
 		l->limit = (unsigned int)opts->limit;
@@ -52,6 +54,8 @@ struct live *live__new(const struct report_opts *opts)
 
 void live__free(struct live *l)
 {
+	if (l)
+		strbuf__free(&l->frame);
 	free(l);
 }
 
@@ -99,6 +103,19 @@ static void headline(const struct snapshot *now, const struct snapshot *d, struc
 	strbuf__free(&line);
 }
 
+/* "NAME: N" says what is lost once more. */
+static bool is_of_loss(const struct snapshot *s, const char *reason)
+{
+	for (size_t i = 0; i < s->lost_cnt; i++) {
+		size_t len = strlen(s->lost[i].name);
+
+		if (s->lost[i].count && !strncmp(reason, s->lost[i].name, len) &&
+		    reason[len] == ':')
+			return true;
+	}
+	return false;
+}
+
 /* Since the start, not of the interval: a loss must not be overlooked because it is over. */
 static void trouble(const struct snapshot *now, struct strbuf *out, bool colour)
 {
@@ -110,7 +127,8 @@ static void trouble(const struct snapshot *now, struct strbuf *out, bool colour)
 				     line.len ? ", " : "lost: ", now->lost[i].name,
 				     now->lost[i].count);
 	for (size_t i = 0; i < now->reason_cnt; i++)
-		strbuf__addf(&line, "%s%s", line.len ? "; " : "", now->reasons[i]);
+		if (!is_of_loss(now, now->reasons[i]))
+			strbuf__addf(&line, "%s%s", line.len ? "; " : "", now->reasons[i]);
 	utf8__add_printable(&safe, line.s);
 	if (line.len) {
 		text__cell(out, safe.s, 0, STYLE_WARM, colour);
@@ -209,7 +227,7 @@ static void show(struct live *l, const struct strbuf *frame, FILE *tty)
 
 void live__draw(struct live *l, const struct snapshot *now, const struct snapshot *prev, FILE *tty)
 {
-	struct strbuf frame = STRBUF_INIT;
+	struct strbuf *frame = &l->frame;
 	unsigned int height, max;
 	struct snapshot *d;
 
@@ -220,16 +238,22 @@ void live__draw(struct live *l, const struct snapshot *now, const struct snapsho
 		return;
 	height = text__terminal_rows(tty);
 	max = height > 7 ? height - 6 : 1;
-	headline(now, d, &frame, l->colour);
-	trouble(now, &frame, l->colour);
-	threads__line(d, l->colour, &frame);
-	functions(l, d, text__terminal_columns(tty), max < l->limit ? max : l->limit, &frame);
-	text__cell(&frame, "Ctrl-C: stop tracing, print the report", 0, STYLE_DIM, l->colour);
-	strbuf__addc(&frame, '\n');
-	if (!frame.oom)
-		show(l, &frame, tty);
-	strbuf__free(&frame);
+	strbuf__reset(frame);
+	headline(now, d, frame, l->colour);
+	trouble(now, frame, l->colour);
+	threads__line(d, l->colour, frame);
+	functions(l, d, text__terminal_columns(tty), max < l->limit ? max : l->limit, frame);
+	text__cell(frame, "Ctrl-C: stop tracing, print the report", 0, STYLE_DIM, l->colour);
+	strbuf__addc(frame, '\n');
+	if (!frame->oom)
+		show(l, frame, tty);
 	snapshot__free(d);
+}
+
+void live__draw_again(struct live *l, FILE *tty)
+{
+	if (!l->lines && l->frame.len && !l->frame.oom && is_terminal(tty) && takes_output(tty))
+		show(l, &l->frame, tty);
 }
 
 void live__progress(struct live *l, FILE *out, uint64_t elapsed_ns, uint64_t total_ns,

@@ -35,5 +35,7 @@ void live__progress(struct live *l, FILE *out, uint64_t elapsed_ns, uint64_t tot
 
 /* Takes away what was drawn, so that a report or a message can take its place. */
 void live__clear(struct live *l, FILE *tty);
+/* The last summary once more, when it was taken away. */
+void live__draw_again(struct live *l, FILE *tty);
 
 #endif

@@ -12,7 +12,7 @@
 #include "ui/text.h"
 
 #define ROWS_SHOWN 8
-#define FAULTS_SHOWN 3
+#define GROWTH_SHOWN 4
 #define FRAMES_SHOWN 6u
 #define NATIVES_SHOWN 2
 #define NATIVES_ALONE 3
@@ -395,19 +395,74 @@ static void suspects(struct strbuf *out, const struct memory_view *v, const stru
 	free(all);
 }
 
-static void faults(struct strbuf *out, const struct memory_view *v, const struct snapshot_memory *m)
+/* ---- who makes the process larger ---- */
+
+static void growth_head(struct strbuf *out, const struct memory_view *v,
+			const struct snapshot_memory *m)
 {
-	size_t limit = v->limit ? v->limit : FAULTS_SHOWN;
+	struct strbuf row = STRBUF_INIT;
 
-	for (size_t i = 0; i < m->faults_cnt && i < limit; i++) {
-		const struct snapshot_faults *f = &m->faults[i];
-		struct strbuf text = STRBUF_INIT;
+	text__cell(&row, "Grows in", -name_width(v), STYLE_PLAIN, false);
+	strbuf__addf(&row, " %9s", "Faults");
+	if (m->has_maps)
+		strbuf__addf(&row, " %9s %9s %9s", "Data", "Mapped", "Unmapped");
+	strbuf__addc(out, '\n');
+	line(out, v, STYLE_BOLD, row.s);
+	strbuf__free(&row);
+}
 
-		strbuf__addf(&text, "%s %9" PRIu64 "  ",
-			     i ? "             " : "Page faults: ", f->page_faults);
-		text__name(&text, f->frames[f->depth - 1], v->width > 46 ? v->width - 26 : 20);
-		lines(out, v, STYLE_PLAIN, &text);
+static void growth_name(struct strbuf *out, const struct memory_view *v,
+			const struct snapshot_growth *g)
+{
+	struct strbuf name = STRBUF_INIT, full = STRBUF_INIT;
+
+	if (g->thread) {
+		strbuf__adds(&full, "[thread ");
+		utf8__add_printable(&full, g->thread);
+		strbuf__addc(&full, ']');
+	} else {
+		strbuf__adds(&full, g->frames[g->depth - 1]);
 	}
+	text__name(&name, full.s ? full.s : "", (size_t)name_width(v));
+	cell(out, v, name.s, -name_width(v));
+	strbuf__free(&name);
+	strbuf__free(&full);
+}
+
+static void growth_row(struct strbuf *out, const struct memory_view *v,
+		       const struct snapshot_memory *m, const struct snapshot_growth *g)
+{
+	char text[TEXT_CELL];
+
+	growth_name(out, v, g);
+	text__count(text, g->page_faults, 9);
+	cell(out, v, text, 10);
+	if (m->has_maps) {
+		signed_bytes(text, (double)g->data_bytes);
+		cell(out, v, text, 10);
+		memory__bytes(text, (double)g->mapped_bytes);
+		cell(out, v, text, 10);
+		memory__bytes(text, (double)g->unmapped_bytes);
+		cell(out, v, text, 10);
+	}
+	strbuf__addc(out, '\n');
+}
+
+static void growth(struct strbuf *out, const struct memory_view *v, const struct snapshot_memory *m)
+{
+	size_t limit = v->limit ? v->limit : GROWTH_SHOWN;
+	struct strbuf more = STRBUF_INIT;
+
+	if (m->growth_cnt)
+		growth_head(out, v, m);
+	for (size_t i = 0; i < m->growth_cnt && i < limit; i++)
+		growth_row(out, v, m, &m->growth[i]);
+	if (m->growth_cnt > limit) {
+		strbuf__addf(&more, "... and %zu more", m->growth_cnt - limit);
+		lines(out, v, STYLE_DIM, &more);
+	}
+	if (m->maps_why)
+		line(out, v, STYLE_DIM, m->maps_why);
 }
 
 void memory__section(const struct snapshot *s, const struct memory_view *view, struct strbuf *out)
@@ -429,6 +484,6 @@ void memory__section(const struct snapshot *s, const struct memory_view *view, s
 		if (m->mode == MEMORY_STACKS)
 			suspects(out, view, s);
 	} else {
-		faults(out, view, m);
+		growth(out, view, m);
 	}
 }

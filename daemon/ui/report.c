@@ -359,7 +359,7 @@ static void shed(struct report *r)
 
 static void never_called(struct report *r)
 {
-	size_t cnt = r->s->fn_cnt - r->order_cnt;
+	size_t cnt = snapshot__probed(r->s) - r->order_cnt;
 
 	if (cnt && r->order_cnt)
 		sayf(r, STYLE_PLAIN, "%zu traced function%s never called.", cnt,
@@ -370,7 +370,7 @@ static void left_out(struct report *r)
 {
 	if (r->opts->left_out)
 		sayf(r, STYLE_PLAIN, "Shown: %zu of %zu traced functions, as asked for.",
-		     r->s->fn_cnt, r->s->fn_cnt + r->opts->left_out);
+		     snapshot__probed(r->s), snapshot__probed(r->s) + r->opts->left_out);
 }
 
 static void skipped(struct report *r)
@@ -397,14 +397,16 @@ static void skipped(struct report *r)
 
 static void nothing(struct report *r)
 {
+	size_t probed = snapshot__probed(r->s);
+
 	gap(r);
-	if (!r->s->fn_cnt && r->s->thread_cnt)
+	if (!probed && r->s->thread_cnt)
 		say(r, STYLE_PLAIN, "No function was probed.");
-	else if (!r->s->fn_cnt)
+	else if (!probed)
 		say(r, STYLE_WARM, "Recording nothing: no function was probed.");
 	else
 		sayf(r, STYLE_WARM, "Recording nothing: none of %zu probed function%s was called.",
-		     r->s->fn_cnt, r->s->fn_cnt == 1 ? "" : "s");
+		     probed, probed == 1 ? "" : "s");
 }
 
 static void measured(struct report *r)
@@ -433,6 +435,16 @@ static void memory(struct report *r)
 	memory__section(r->s, &v, &r->text);
 }
 
+static void hot(struct report *r)
+{
+	const struct hot_view v = { .width = r->width,
+				    .rows = r->opts->limit ? r->opts->limit : HOT_ROWS,
+				    .all = r->opts->chosen,
+				    .colour = r->colour };
+
+	hot__print(r->s, &v, &r->text);
+}
+
 static void compose(struct report *r)
 {
 	what(r);
@@ -442,12 +454,12 @@ static void compose(struct report *r)
 	stalls(r);
 	if (r->order_cnt)
 		measured(r);
-	else if (r->s->fn_cnt || !r->s->profiles)
+	else if (snapshot__probed(r->s) || !r->s->profiles)
 		nothing(r);
 	if (r->s->memory)
 		memory(r);
 	threads__report(r->s, r->width, r->opts->limit, r->colour, &r->text);
-	hot__print(r->s, r->width, r->opts->limit ? r->opts->limit : HOT_ROWS, &r->text);
+	hot(r);
 	gap(r);
 	lost(r);
 	shed(r);

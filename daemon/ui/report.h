@@ -17,6 +17,7 @@ struct report_opts {
 	size_t limit;	    /* rows per table; 0: all functions that were called */
 	enum snapshot_sort sort;
 	size_t left_out; /* functions that a filter took out of the snapshot */
+	bool chosen;	 /* those left were asked for, whosever they are */
 	bool colour;
 };
 

@@ -5,9 +5,12 @@
 #include <limits.h>
 #include <string.h>
 
+#include "base/rust_name.h"
 #include "base/strbuf.h"
 #include "base/utf8.h"
 #include "ui/text.h"
+
+#define SHOWN_FRAMES 12u
 
 static void add_line(struct strbuf *out, struct strbuf *line, unsigned int width,
 		     enum text_style style, bool colour)
@@ -98,6 +101,84 @@ static void add_frames(const struct stall_thread *t, unsigned int width, struct 
 	strbuf__free(&line);
 }
 
+/* ---- native stacks ---- */
+
+/* What is not the role's or its crates' work: there the reader learns how it waits, not why. */
+static bool is_scaffold(const struct snapshot_frame *f)
+{
+	return f->kind == FRAME_STD || f->kind == FRAME_LIB || f->kind == FRAME_KERNEL ||
+	       rust_name__is_runtime(f->name);
+}
+
+static bool has_own(const struct snapshot_backtrace *b)
+{
+	for (uint32_t i = 0; i < b->depth; i++)
+		if (!is_scaffold(&b->frames[i]))
+			return true;
+	return false;
+}
+
+static void add_frame(const struct snapshot_frame *f, unsigned int width, struct strbuf *out)
+{
+	struct strbuf line = STRBUF_INIT;
+
+	strbuf__adds(&line, "      at ");
+	text__name(&line, f->name, width > 40 ? width - 12 : 160);
+	if (f->inlined)
+		strbuf__adds(&line, " (inlined)");
+	add_line(out, &line, width, STYLE_PLAIN, false);
+	strbuf__free(&line);
+}
+
+static void add_folded(uint32_t cnt, const char *whose, unsigned int width, bool colour,
+		       struct strbuf *out)
+{
+	struct strbuf line = STRBUF_INIT;
+
+	strbuf__addf(&line, "      … %u frame%s %s", cnt, cnt == 1 ? "" : "s", whose);
+	if (cnt)
+		add_line(out, &line, width, STYLE_DIM, colour);
+	strbuf__free(&line);
+}
+
+static void add_note(const char *why, unsigned int width, bool colour, struct strbuf *out)
+{
+	struct strbuf line = STRBUF_INIT;
+
+	strbuf__addf(&line, "      cut off before the thread's start: %s", why);
+	add_line(out, &line, width, STYLE_DIM, colour);
+	strbuf__free(&line);
+}
+
+/*
+ * Innermost first, as debuggers do, in full width: the frames of the role and its crates; what lies
+ * between them is counted. With nothing of its own, how it waits is all there is to say.
+ */
+static void add_stack(const struct snapshot_backtrace *b, unsigned int width, bool colour,
+		      struct strbuf *out)
+{
+	static const char scaffold[] = "of std, runtime or system";
+	bool own = has_own(b);
+	uint32_t shown = 0, hidden = 0, i = b->depth;
+
+	for (; i && shown < SHOWN_FRAMES; i--) {
+		const struct snapshot_frame *f = &b->frames[i - 1];
+
+		if (own && is_scaffold(f)) {
+			hidden++;
+			continue;
+		}
+		add_folded(hidden, scaffold, width, colour, out);
+		hidden = 0;
+		add_frame(f, width, out);
+		shown++;
+	}
+	if (i)
+		add_folded(i, "more", width, colour, out);
+	else if (b->truncated && b->frames)
+		add_note(b->truncated, width, colour, out);
+}
+
 void stalls__describe(const struct snapshot_stall *s, const char *prefix, unsigned int width,
 		      bool colour, struct strbuf *out)
 {
@@ -113,6 +194,7 @@ void stalls__describe(const struct snapshot_stall *s, const char *prefix, unsign
 		add_wait(&s->threads[i], &line);
 		add_line(out, &line, width, STYLE_PLAIN, false);
 		add_frames(&s->threads[i], width, out);
+		add_stack(&s->threads[i].stack, width, colour, out);
 	}
 	if (s->more_threads) {
 		strbuf__addf(&line, "  and %zu more threads", s->more_threads);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/rust_name.h"
 #include "base/strbuf.h"
 #include "base/utf8.h"
 #include "ui/text.h"
@@ -201,6 +202,43 @@ static void lock_row(const struct snapshot_lock *l, struct strbuf *line)
 	cell(line, text, 8);
 }
 
+/* The innermost function of the role's own, or of its crates. */
+static const char *own_of(const struct snapshot_backtrace *b)
+{
+	for (uint32_t i = b->depth; i--;)
+		if (b->frames[i].kind == FRAME_OWN)
+			return b->frames[i].name;
+	for (uint32_t i = b->depth; i--;)
+		if (b->frames[i].kind == FRAME_DEP && !rust_name__is_runtime(b->frames[i].name))
+			return b->frames[i].name;
+	return NULL;
+}
+
+/* Where in the code it is waited at: a line for each, those of now and those of most time. */
+static void lock_places(const struct snapshot_lock *l, unsigned int width, bool colour,
+			struct strbuf *out)
+{
+	struct strbuf line = STRBUF_INIT;
+	char waited[TEXT_CELL];
+
+	for (size_t i = 0; i < l->stack_cnt; i++) {
+		const struct snapshot_lock_stack *s = &l->stacks[i];
+		const char *name = own_of(&s->stack);
+
+		if (!name)
+			continue;
+		text__duration(waited, s->total_ns);
+		strbuf__adds(&line, "  in ");
+		text__name(&line, name, width > 60 ? width - 40 : 40);
+		if (s->waiters_now)
+			strbuf__addf(&line, ": %" PRIu64 " now", s->waiters_now);
+		else
+			strbuf__addf(&line, ": %" PRIu64 " waits, %s", s->waits, waited);
+		put_line(out, &line, width, STYLE_DIM, colour);
+	}
+	strbuf__free(&line);
+}
+
 static void locks_table(const struct snapshot *s, unsigned int width, size_t limit, bool colour,
 			struct strbuf *out)
 {
@@ -220,6 +258,7 @@ static void locks_table(const struct snapshot *s, unsigned int width, size_t lim
 			continue;
 		lock_row(&s->locks[i], &line);
 		put_line(out, &line, width, STYLE_PLAIN, colour);
+		lock_places(&s->locks[i], width, colour, out);
 	}
 	if (cnt > limit) {
 		strbuf__addf(&line, "... and %zu more", cnt - limit);

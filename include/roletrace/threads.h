@@ -79,7 +79,8 @@ struct rt_thread {
 	struct rt_waker wakers[RT_WAKERS]; /* the first threads of the process that woke it */
 	/* the wait of RT_STATE_FUTEX and RT_STATE_LOCK; of the last one otherwise */
 	rt_u64 wait_addr;
-	rt_u64 wait_ip; /* behind the system call */
+	rt_u64 lock_addr; /* of the lock, where that is not the futex; else 0 */
+	rt_u64 wait_ip;	  /* behind the system call */
 	rt_u64 wait_sp;
 	rt_u32 wait_op;
 	rt_u32 wait_val;
@@ -99,14 +100,14 @@ struct rt_thread {
 	struct rt_times queue; /* waits for a CPU */
 };
 
-/* All waits at one futex. Open addressing by address; 0 is free. */
+/* All waits at one futex, or lock of parking_lot. Open addressing by address; 0 is free. */
 struct rt_futex {
 	rt_u64 addr;
 	rt_u64 last_end_ns; /* when a wait ended last */
 	rt_u64 ip;
 	rt_u32 op;
 	rt_u32 val;
-	rt_u32 lock; /* it was waited at in RT_STATE_LOCK */
+	rt_u32 lock; /* it was waited at in RT_STATE_LOCK; 2: it is parking_lot's, no futex */
 	rt_u32 pad;
 	struct rt_times wait;
 };
@@ -127,7 +128,7 @@ enum rt_thread_lost {
 	}
 
 RT_ASSERT_SIZE(struct rt_times, 304);
-RT_ASSERT_SIZE(struct rt_thread, 704);
+RT_ASSERT_SIZE(struct rt_thread, 712);
 RT_ASSERT_SIZE(struct rt_futex, 40 + 304);
 
 #endif

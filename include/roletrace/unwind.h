@@ -92,6 +92,12 @@ struct rt_unwind_dir {
 #define RT_OBJECT_KERNEL 0xffffu
 #define RT_KERNEL_BREAKPOINT 0xffffu /* instead: a breakpoint was hit, of a probe or a debugger */
 
+/* The name of the thread, 16 bytes, in three frames of 6 innermost of all (the first one lowest).
+ */
+#define RT_OBJECT_NAME 0xfffeu
+#define RT_NAME_FRAMES 3u
+#define RT_NAME_FRAME_BYTES 6u
+
 #define RT_UNWIND_FRAMES 128u
 
 /* Why the unwinding ended; the order of RT_UNWIND_END_NAMES. */
@@ -113,7 +119,13 @@ enum rt_unwind_end {
 			"register_lost", "no_return_address", "return_address_not_code"            \
 	}
 
-enum rt_stack_kind { RT_STACK_CPU = 1, RT_STACK_OFF_CPU = 2, RT_STACK_ALLOC = 3 };
+enum rt_stack_kind {
+	RT_STACK_CPU = 1,
+	RT_STACK_OFF_CPU = 2,
+	RT_STACK_OFF_CPU_OLDER = 3, /* the wait had begun before the gate opened */
+	RT_STACK_WAKER = 4,	    /* who ended a wait; not counted by itself */
+	RT_STACK_ALLOC = 5,
+};
 
 /* A distinct stack. Open addressing by hash; hash 0 is free. */
 struct rt_kept_stack {
@@ -139,7 +151,7 @@ struct rt_kept_head {
 	rt_u32 mask;	    /* places - 1 */
 	rt_u32 frame_cnt;   /* there is room for */
 	rt_u32 frames_taken;
-	rt_u32 pad;
+	rt_u32 by_thread; /* stacks of threads of different names are different ones */
 };
 
 /* Who unwinds: a program may interrupt another, so each has scratch of its own on each CPU. Those
@@ -148,20 +160,56 @@ struct rt_kept_head {
 enum rt_unwind_use {
 	RT_UNWIND_CPU,
 	RT_UNWIND_OFF_CPU,
+	RT_UNWIND_STANDING,
+	RT_UNWIND_WAKER,
 	RT_UNWIND_MEMORY,
 	RT_UNWIND_MEMORY_TOO,
 	RT_UNWIND_USES,
 };
 
-/* A thread's wait. */
-struct rt_blocked {
-	rt_u64 since_ns; /* 0: it runs */
-	rt_u32 place;	 /* its stack's place + 1; 0: lost */
+/* Who ended a wait; also the key of what is counted by waiter and waker. */
+struct rt_wake {
+	rt_u32 place; /* of the waiter's stack, + 1 */
+	rt_u32 waker; /* of the waker's, + 1; 0: it is none of the target's threads, or lost */
+	rt_u32 who;   /* enum rt_woken + 1; 0: not seen */
+	rt_u32 pad;
+	char comm[16]; /* of another process */
+};
+
+struct rt_waits {
+	rt_u64 cnt;
+	rt_u64 total_ns;
+};
+
+/* Key of the waits at a futex, by stack. */
+struct rt_lock_wait {
+	rt_u64 futex;
+	rt_u32 place; /* of the stack, + 1 */
 	rt_u32 pad;
 };
 
+/* A thread's wait. */
+struct rt_blocked {
+	rt_u64 since_ns;     /* 0: it runs */
+	rt_u32 place;	     /* its stack's place + 1; 0: lost */
+	rt_u32 older_place;  /* the same of the wait that had begun before the gate opened */
+	struct rt_wake wake; /* its end, when it is woken; place is filled in then */
+	rt_u64 futex;	     /* it is at; 0: none, or not known */
+};
+
+/* A thread as it stands; depth frames follow, innermost first. */
+struct rt_standing {
+	rt_u32 pid; /* of the kernel's outermost namespace */
+	rt_u16 depth;
+	rt_u8 end;   /* enum rt_unwind_end */
+	rt_u8 moves; /* it runs, or ran meanwhile: no frames */
+};
+
+RT_ASSERT_SIZE(struct rt_standing, 8);
 RT_ASSERT_SIZE(struct rt_kept_head, 32);
-RT_ASSERT_SIZE(struct rt_blocked, 16);
+RT_ASSERT_SIZE(struct rt_wake, 32);
+RT_ASSERT_SIZE(struct rt_lock_wait, 16);
+RT_ASSERT_SIZE(struct rt_blocked, 56);
 RT_ASSERT_SIZE(struct rt_unwind_rule, 16);
 RT_ASSERT_SIZE(struct rt_unwind_object, 24);
 RT_ASSERT_SIZE(struct rt_unwind_map, 32);

@@ -84,18 +84,18 @@ _roletrace() {
 	--memory) _roletrace_words 'off growth live stacks' "$cur" ;;
 	--allocator) _roletrace_words 'auto rust malloc all' "$cur" ;;
 	--sort) _roletrace_words 'total calls avg p95 max self name' "$cur" ;;
-	--kind) _roletrace_words 'cpu calls off-cpu live alloc live-calls alloc-calls' "$cur" ;;
+	--kind) _roletrace_words 'cpu calls off-cpu wakers live alloc live-calls alloc-calls' "$cur" ;;
 	-d | --duration | -i | --interval | -f | --function | --stall | --crate | --exclude | --profile | --limit | --width | --max-blocks | --sample-bytes | --leak-after) ;;
 	*)
 		case $command,$cur in
 		list,-*) _roletrace_words "$list" "$cur" ;;
-		check,-*) _roletrace_words '--verbose' "$cur" ;;
+		check,-*) _roletrace_words '--pid --memory --allocator --verbose' "$cur" ;;
 		report,-*) _roletrace_words "$common $output --width" "$cur" ;;
 		flame,-*) _roletrace_words '--output --kind --diff --verbose' "$cur" ;;
 		report,* | flame,*) _roletrace_files "$cur" ;;
 		,-*)
 			_roletrace_words "$list $output --name --follow --no-threads --stall --duration --interval --budget --raw
-				--cpu-profile --off-cpu --off-cpu-min --max-blocks --sample-bytes --leak-after
+				--cpu-profile --off-cpu --off-cpu-min --by-thread --wakers --max-blocks --sample-bytes --leak-after
 				--help --usage --version" "$cur"
 			;;
 		,*) _roletrace_words 'list check report flame' "$cur" ;;

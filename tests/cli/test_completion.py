@@ -60,7 +60,7 @@ def test_bash_completes():
     offered = {word.removeprefix("--") for part in ([], ["list"], ["report"], ["flame"]) for word in bash(*part, "--")}
     equal(offered, options(), "options")
     equal(bash("report", "x", "--wi"), ["--width"], "an option of report")
-    equal(bash("check", "--"), ["--verbose"], "options of check")
+    equal(bash("check", "--"), ["--pid", "--memory", "--allocator", "--verbose"], "options of check")
     equal(bash("-o", "cs"), ["csv:", "csv-buckets:", "csv-threads:"], "formats")
     equal(bash("-o", "csv", ":", "READ"), ["README.md"], "files behind a format")
     equal(bash("report", "READ"), ["README.md"], "files to report")

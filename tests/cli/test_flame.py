@@ -87,6 +87,20 @@ def test_b3_stacks_that_are_not_whole_are_never_roots():
     equal(sum(v for v, in got.values()), sum(r[1] for r in CPU) + 9, "all samples")
 
 
+def test_each_output_may_name_its_kind():
+    """By its suffix, or as a format; with report too."""
+    for command in ("flame", "report"):
+        d = Directory()
+        d.snapshot(add_stacks)
+        done = d.run(command, "in.json", "-o", "x.calls.folded", "-o", "folded-off-cpu:waits", "-o", "x.folded", "-o", "x.cpu.folded",
+                     "-o", "x.off-cpu.html")
+        equal(done.returncode, 0, done.stderr)
+        equal(read_folded((d / "x.calls.folded").read_text()), path_stacks(), "calls")
+        equal(sum(v for v, in read_folded((d / "waits").read_text()).values()), sum(r[1] for r in OFF_CPU), "off-cpu")
+        equal((d / "x.folded").read_bytes(), (d / "x.cpu.folded").read_bytes(), "cpu is the first")
+        check('"first":"off-cpu"' in (d / "x.off-cpu.html").read_text().replace(": ", ":"), "the page shows it first")
+
+
 def test_kind_is_cpu_if_profiled_else_calls():
     d = flame(add_only_paths, "-o", "out.folded")
     equal(read_folded((d / "out.folded").read_text()), path_stacks(), "calls")
@@ -272,12 +286,16 @@ def test_flame_refuses_what_it_cannot_do():
     refused("unexpected argument", "flame", "in.json", "b", "-o", "x.html")
     refused("csv cannot hold a flamegraph", "flame", "in.json", "-o", "x.csv")
     refused("json cannot hold a flamegraph", "flame", "in.json", "-o", "-")
-    refused("--kind is one of cpu, calls, off-cpu, live, alloc, live-calls, alloc-calls: 'gpu'", "flame", "in.json", "-o", "x.html", "--kind", "gpu")
+    refused("--kind is one of cpu, calls, off-cpu, wakers, live, alloc, live-calls, alloc-calls: 'gpu'", "flame", "in.json", "-o", "x.html", "--kind", "gpu")
     refused("'plain.json' has no stacks to show", "flame", "plain.json", "-o", "x.html")
     refused(r"no CPU time \(recorded with --cpu-profile\); it has: calls", "flame", "paths.json", "-o", "x.html", "--kind", "cpu")
     refused("'plain.json' has no stacks", "flame", "in.json", "-o", "x.html", "--diff", "plain.json")
     refused("--pid does not go with flame", "flame", "in.json", "-o", "x.html", "--pid", "1")
     refused("--limit does not go with flame", "flame", "in.json", "-o", "x.html", "--limit", "3")
+    refused("'x.calls.svg' contradicts --kind cpu", "flame", "in.json", "-o", "x.calls.svg", "--kind", "cpu")
+    refused(r"no CPU time \(recorded", "flame", "paths.json", "-o", "x.html", "-o", "x.cpu.svg")
+    refused(r"no live memory \(recorded with --memory stacks\); it has: calls", "report", "paths.json", "-o", "x.live.svg")
+    refused("unknown output format 'svg-life'", "report", "in.json", "-o", "svg-life:x.svg")
     refused("--kind does not go with report", "report", "in.json", "--kind", "cpu")
     refused("names a frame that is none", "flame", "in.json", "-o", "x.html",
             change=lambda doc: doc.update(profiles={**profiles(), "frames": []}))

@@ -192,6 +192,13 @@ def test_page_table():
         own, total = totals()[FRAMES["digest"][0]]
         all_samples = sum(r[1] for r in CPU)
         equal(rows[0][1::2] + [rows[0][4]], [f"{own / all_samples * 100:.2f} %", f"{total / all_samples * 100:.2f} %", FRAMES["digest"][0]], "the hottest")
+        for width, columns in ((1280, 5), (480, 3)):
+            page.size(width, 700)
+            page.frame()
+            shown = page.run("[...document.querySelectorAll('#table tbody tr:first-child td')].filter((c) => c.offsetWidth).length")
+            equal(shown, columns, f"columns at {width}")
+            name = page.run("document.querySelector('#table tbody tr:first-child td:last-child').offsetWidth")
+            check(name > width / 2, f"room for names at {width}: {name}")
         page.click("#table tbody tr")
         equal(page.run("document.getElementById('search').value"), FRAMES["digest"][0], "searched for")
         check(text(page, "#matched").startswith("5 frames"), "in the graph")

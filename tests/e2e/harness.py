@@ -34,6 +34,11 @@ def scratch():
     return path
 
 
+def at_end(function):
+    """Calls it at the end of the test, before what was done earlier is undone."""
+    _cleanups.append(function)
+
+
 def clean_up():
     while _cleanups:
         _cleanups.pop()()
@@ -134,6 +139,12 @@ class Fixture(Target):
                 self.buffer += data
         line, _, self.buffer = self.buffer.partition(b"\n")
         return line.decode()
+
+    def has_line(self):
+        """Whether it has said something that was not taken yet."""
+        with selectors.DefaultSelector() as selector:
+            selector.register(self.process.stdout, selectors.EVENT_READ)
+            return b"\n" in self.buffer or bool(selector.select(0))
 
     def ask(self, word):
         """Says the word, returns the JSON of the answer."""

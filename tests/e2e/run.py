@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
 """Runs the end-to-end tests one after the other. usage: run.py [-k PART]... [-l]
--k: only tests whose name contains PART; -l: list them. ROLETRACE, FIXTURES, CARGO_BIN: where the
+[--slow]. -k: only tests whose name contains PART; -l: list them; --slow: those of slow_*.py. ROLETRACE, FIXTURES, CARGO_BIN: where the
 built things are."""
 
 import argparse
@@ -17,8 +17,8 @@ import bpf
 import harness
 
 
-def tests(parts):
-    for path in sorted(pathlib.Path(__file__).parent.glob("test_*.py")):
+def tests(parts, kind):
+    for path in sorted(pathlib.Path(__file__).parent.glob(f"{kind}_*.py")):
         module = importlib.import_module(path.stem)
         for name, function in vars(module).items():
             if name.startswith("test_") and callable(function):
@@ -83,8 +83,9 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("-k", action="append", default=[])
     parser.add_argument("-l", action="store_true")
+    parser.add_argument("--slow", action="store_true")
     args = parser.parse_args()
-    todo = list(tests(args.k))
+    todo = list(tests(args.k, "slow" if args.slow else "test"))
     if args.l:
         print("\n".join(name for name, *_ in todo))
         return 0

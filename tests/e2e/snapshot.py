@@ -22,7 +22,8 @@ class Snapshot:
 
     def __init__(self, doc):
         self.doc = doc
-        self.functions = doc["functions"]
+        self.functions = [r for r in doc["functions"] if r["calls"] is not None]
+        self.unprobed = doc["functions"][len(self.functions) :]  # known by samples alone
         self.lost = doc["lost"]
         self.check_contract()
 
@@ -59,14 +60,32 @@ class Snapshot:
         close(w["end_unix_ns"] - w["start_unix_ns"], w["duration_ns"], 0.02, "window.duration_ns")
         check(d["health"]["status"] in ("ok", "degraded"), f"health {d['health']}")
         check(all(isinstance(n, int) and n >= 0 for n in d["lost"].values()), f"lost {d['lost']}")
-        for row in d["functions"]:
+        for row in self.functions:
             self.check_row(row)
+        for row in self.unprobed:
+            self.check_unprobed(row)
+        equal(len({(r["name"], r["symbol"]) for r in self.unprobed}), len(self.unprobed), "rows")
         calls = {}
         for e in d["edges"]:
             calls[e["callee"]] = calls.get(e["callee"], 0) + e["calls"]
         for name, n in calls.items():
-            known = sum(r["calls"] for r in d["functions"] if r["name"] == name)
+            known = sum(r["calls"] for r in self.functions if r["name"] == name)
             check(n <= known, f"edges: {n} calls of '{name}', the function has {known}")
+
+    def check_unprobed(self, r):
+        known = {"name", "symbol", "aliases", "crate", "module", "origin", "file", "line", "cpu"}
+        known.add("coverage")
+        told = [k for k, v in r.items() if k not in known and v is not None]
+        equal(told, [], f"{r['name']}: what only probes can tell")
+        probed = self.functions[0] if self.functions else r
+        missing = set(probed) - set(r) - {"file", "line", "alloc"}
+        equal(missing, set(), f"{r['name']}: members that probed rows have")
+        cpu, count = r["cpu"], self.doc["profiles"]["cpu"]["count"]
+        equal(r["coverage"], "sampled", f"{r['name']}: coverage")
+        check(0 < cpu["samples"] <= count, f"{r['name']}: {cpu} of {count} samples")
+        check(cpu["self_samples"] <= cpu["samples"] >= cpu["inlined_samples"], f"{r['name']}: {cpu}")
+        low, high = cpu["time_interval_ns"]
+        check(low <= cpu["time_ns"] <= high, f"{r['name']}: {cpu}")
 
     def check_row(self, r):
         name = r["name"]

@@ -6,7 +6,7 @@ import json
 import os
 import re
 
-from harness import Fixture, Trace, check, equal, scratch
+from harness import Fixture, Trace, check, equal, roletrace, scratch
 
 
 def stacks_of(doc):
@@ -16,7 +16,7 @@ def stacks_of(doc):
     if "cpu" in profiles:
         for s in profiles["cpu"]["stacks"]:
             names = [profiles["frames"][i]["name"] for i in s["frames"]]
-            names = [f"[truncated: {s['truncated']}]"] * ("truncated" in s) + names
+            names = [f"[truncated: {s.get('truncated')}]"] * ("truncated" in s) + names
             found[tuple(names)] = found.get(tuple(names), 0) + s["value"]
     else:
         for p in doc.get("paths", []):
@@ -61,3 +61,34 @@ def test_flamegraphs_of_a_run():
         raw = file.read()
     for names in wanted:
         check(names[-1].encode() in raw, f"{names[-1]} is not in the pprof file")
+
+
+def test_flamegraphs_of_the_kinds_asked_for():
+    f = Fixture("calls")
+    path = os.path.join(scratch(), "out")
+    t = Trace(f, "--cpu-profile=997", "-i", "0.1", "-o", f"{path}.calls.folded", "-o", f"{path}.folded",
+              "-o", f"folded-cpu:{path}")
+    f.go()
+    doc = t.stop().doc
+    f.finish()
+    calls = {tuple(p["frames"]): p["self_ns"] for p in doc["paths"] if p["self_ns"]}
+    with open(path + ".calls.folded") as file:
+        equal(read_folded(file.read()), calls, "the calls")
+    for cpu in (path + ".folded", path):
+        with open(cpu) as file:
+            equal(read_folded(file.read()), stacks_of(doc), "the samples")
+
+
+def test_flamegraphs_that_would_stay_empty_are_refused():
+    f = Fixture("calls")
+    folder = scratch()
+    for kind, how, args in (
+        ("live", "--memory stacks", ("--memory", "live")),
+        ("cpu", "--cpu-profile", ("--off-cpu",)),
+        ("off-cpu", "--off-cpu", ("--cpu-profile",)),
+        ("calls", "traced functions", ("--no-functions",)),
+    ):
+        done = roletrace("--pid", f.pid, *args, "-o", os.path.join(folder, f"x.{kind}.svg"))
+        equal((done.returncode, os.listdir(folder)), (2, []), done.stderr)
+        check(f"is recorded with {how}" in done.stderr, done.stderr)
+    f.finish()

@@ -127,6 +127,28 @@ def test_e7_allocator_is_found_and_listed():
     f.finish()
 
 
+def check_of(f, *args):
+    done = harness.roletrace("check", "--pid", f.pid, *args)
+    equal((done.returncode, done.stderr), (0, ""), "check --pid")
+    equal(f.breakpoints(), [], "breakpoints by check")
+    f.finish()
+    return done.stdout
+
+
+def test_check_says_which_allocators_a_process_has():
+    said = check_of(Fixture("allocs"))
+    check(re.search(r"allocators, with --memory live:\n  glibc in libc.so.6, traced: .*malloc", said), said)
+    # half a family is not believed, and the reason stands there
+    lto = os.path.join(harness.FIXTURES, "rust-allocs-lto")
+    said = check_of(Fixture("allocs", 1, 1, exe=lto))
+    check(re.search(r"rust in rust-allocs-lto, incomplete: __rust_dealloc has no symbol", said), said)
+    check("glibc in libc.so.6, traced" in said, said)
+    said = check_of(Fixture("allocs", 1, 1, exe=lto), "--memory", "stacks", "--allocator", "rust")
+    check("none can be traced: " in said, said)
+    done = harness.roletrace("check", "--pid", "4194303")
+    equal(done.returncode, 3, f"exit code: {done.stderr}")
+
+
 def test_memory_over_budget_lets_go():
     """A hot allocator is not slowed for longer than a second, and the file says so."""
     f, _ = warm(2, 2_000_000)
@@ -178,7 +200,8 @@ def preloaded(library, source, exact_bytes=True):
             check(usable / 2 < m["live_bytes"] <= usable, f"live {m['live_bytes']} of {usable}")
         agree(m, truth)
         rows = {a["source"]: a for a in m["allocators"]}
-        equal(sorted(rows), sorted(["glibc", source]), "allocators found")
+        equal(sorted(a["source"] for a in m["allocators"]), sorted(["glibc", source]), "allocators found")
+        equal(m["unknown_frees"], 0, f"frees of unknown blocks, {mode}")
         equal(rows[source]["size_basis"], "requested", "what a byte is")
         equal(rows[source]["live_count"], truth["live_count"], f"blocks of {source}")
         equal(rows["glibc"]["alloc_count"], 0, "blocks of libc")
@@ -255,6 +278,58 @@ def test_e7_names_from_before_rust_1_87():
     equal(m["source"], "rust", "whose figures")
     agree(m, {key: truth[key] for key in ("live_bytes", "live_count")})
     f.finish()
+
+
+def dies(threads, mode="stacks"):
+    """Threads that end, or leap out, in the midst of the allocator; then calls that count."""
+    f = Fixture("dies_in_malloc", threads)
+    t = Trace(f, "--memory", mode, "--allocator", "malloc")
+    f.say("die")
+    f.line(500)
+    for _ in range(2):
+        truth = f.ask("after")
+    snapshot = t.stop()
+    m = snapshot.doc["memory"]
+    rows = {a["source"]: a for a in m["allocators"]}
+    for key, value in truth.items():
+        equal(rows["jemalloc"][key], value, f"{key} of {threads} threads, {mode}")
+    equal(rows["jemalloc"]["failed"], 0, "failed")
+    equal((m["unowned_count"], rows["jemalloc"]["unknown_frees"]), (0, 0), "unowned, unknown")
+    snapshot.nothing_lost()
+    f.finish()
+
+
+def test_b1_threads_that_die_in_the_allocator():
+    dies(3_000)
+    dies(3_000, "live")
+
+
+def test_s4_what_a_connection_leaves_behind():
+    """By site, and one block a cycle: the slope, not the total."""
+    f, base = rust("plain", 1, 10)
+    t = Trace(f, "--memory", "stacks", "--leak-after", 1, functions=("allocs::traced_*",))
+    account = f.ask("cycles 6")
+    m = t.stop().doc["memory"]
+    f.finish()
+    growing = [s for s in m["stacks"] if s["verdict"] == "growing"]
+    equal([s["frames"] for s in growing], [["allocs::traced_connect", "allocs::traced_leak"]], "what grows")
+    cycles = account["live_count"] - base["live_count"]
+    check(cycles > 100, f"{cycles} cycles")
+    # and the list of them
+    check(abs(growing[0]["live_count"] - cycles) <= 1, f"{growing[0]} after {cycles} cycles")
+    close(growing[0]["old_bytes_per_s"], cycles * 100 / 6, 0.35, "bytes per second")
+    steady = {s["frames"][-1] for s in m["stacks"]} - {"allocs::traced_leak"}
+    check("allocs::traced_connect" in steady, f"others: {steady}")
+
+
+def test_a8_musl():
+    """Static, with musl's malloc below Rust's."""
+    if not os.path.exists(os.path.join(harness.FIXTURES, "rust-allocs-musl")):
+        raise harness.Skip("no rustup target x86_64-unknown-linux-musl")
+    check_rust("musl", "live", "rust", "requested", ("live_bytes", "live_count"))
+    for mode, args in (("live", ("--allocator", "malloc")), ("stacks", ())):
+        m = check_rust("musl", mode, "musl", "requested", ("live_bytes", "live_count"), *args)
+        equal([a["source"] for a in m["allocators"] if a["traced"]], ["musl"], "layers traced")
 
 
 def served(mode, seconds, *args):

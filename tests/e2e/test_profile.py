@@ -8,8 +8,8 @@ import shutil
 import time
 
 import elftool
-from checks import check, close, equal
-from harness import FIXTURES, Fixture, Trace, scratch
+from checks import check, close, equal, until
+from harness import FIXTURES, Fixture, Trace, roletrace, scratch
 from profiles import STOP_ANYWHERE, Profile, found_all, gdb_stacks
 
 CPU = ("--no-functions", "--cpu-profile=997")
@@ -266,9 +266,166 @@ def test_profile_of_functions():
     functions()
 
 
+def test_profile_rows_of_what_is_not_probed():
+    """Functions that were inlined, not chosen, or are a library's have rows by their samples."""
+    f = Fixture("burns", exe=os.path.join(FIXTURES, "burns-of/gcc-debug"))
+    t = Trace(f, "--cpu-profile=997", functions=("leaf_plain", "host_of_inlined"))
+    f.say("go")
+    truth = json.loads(f.line())["cpu_ns"]
+    snapshot = t.stop()
+    report = roletrace("report", t.file).stdout
+    f.finish()
+    total, cpu = sum(truth.values()), snapshot.doc["profiles"]["cpu"]
+    rows = {r["name"]: r for r in snapshot.unprobed}
+    # what it is called, whether it was inlined, whose time it is
+    wanted = {
+        "inlined": (True, "host_of_inlined"),
+        "leaf_recursion": (False, "leaf_recursion"),
+        "recursion": (False, "leaf_recursion"),
+        "leaf_tail_called": (False, "leaf_tail_called"),
+        "libburn.so:leaf_library": (False, "leaf_library"),
+    }
+    for name, (inlined, of) in wanted.items():
+        check(name in rows, f"{name} has no row: {sorted(rows)}")
+        got = rows[name]["cpu"]
+        equal(got["inlined_samples"], got["samples"] if inlined else 0, f"{name}: inlined")
+        low, high = got["time_interval_ns"]
+        # a tick may be late: another half per cent
+        check(low * 0.995 < truth[of] < high * 1.005, f"{name}: {got}, truth {truth[of]} ns")
+        share = got["samples"] / cpu["count"]
+        check(abs(share - truth[of] / total) < 0.03, f"{name}: {share:.3f} of {truth}")
+    # all the time is spent in a copy of spin, but for the time in the library and at the edge
+    spin = rows["spin"]["cpu"]
+    elsewhere = (truth["leaf_library"] + truth["leaf_edge"]) / total
+    close(spin["inlined_samples"] / cpu["count"], 1 - elsewhere, 0.05, "spin")
+    check(rows["recursion"]["cpu"]["self_samples"] < 0.02 * cpu["count"], "recursion burns nothing")
+    equal({rows[n]["origin"] for n in ("inlined", "recursion")}, {"own"}, "whose they are")
+    equal(rows["libburn.so:leaf_library"]["origin"], "lib", "whose it is")
+    # probed ones have one row, and no other
+    equal(set(rows) & {"leaf_plain", "host_of_inlined"}, set(), "rows of probed functions")
+    plain = snapshot.row("leaf_plain")
+    check(plain["calls"] == 1 and plain["cpu"]["samples"] > 0.2 * cpu["count"], f"{plain}")
+    # self samples are a partition: kernel's own work aside, each is one function's
+    own = sum(r["cpu"]["self_samples"] for r in snapshot.doc["functions"])
+    check(0.98 * cpu["count"] <= own <= cpu["count"], f"self samples: {own} of {cpu['count']}")
+    check(any("inlined" in line and "~" in line for line in report.splitlines()), report)
+
+
+def test_profile_rows_of_inlined_rust():
+    f = Fixture("burns-rust-debug")
+    t = Trace(f, *CPU[1:], "--crate", "burns", functions=())
+    f.say("go")
+    truth = json.loads(f.line())["cpu_ns"]
+    snapshot = t.stop()
+    f.finish()
+    count = snapshot.doc["profiles"]["cpu"]["count"]
+    rows = {r["name"]: r for r in snapshot.unprobed}
+    spin = rows["burns::spin"]
+    equal((spin["origin"], spin["crate"]), ("own", "burns"), "whose it is")
+    equal(spin["cpu"]["inlined_samples"], spin["cpu"]["samples"], "no call of it is left")
+    close(spin["cpu"]["time_ns"], sum(truth.values()), 0.1, "all the time is in it")
+    compare = snapshot.row("burns::leaf_compare")
+    check(compare["calls"] > 0, f"probed: {compare}")
+    low, high = compare["cpu"]["time_interval_ns"]
+    check(low * 0.99 < truth["sorting"] < high * 1.01, f"{compare['cpu']}, truth {truth}")
+    primitive = [r for r in rows.values() if r["name"].startswith(("<u64>::", "core::num::"))]
+    check(primitive, f"what spin does has no row: {sorted(rows)}")
+    equal({r["origin"] for r in primitive}, {"std"}, "whose u64's functions are")
+    check(sum(r["cpu"]["self_samples"] for r in snapshot.doc["functions"]) <= count, "a partition")
+
+
+def test_profile_rows_of_one_symbol():
+    """Static functions of one name are told apart by where they are."""
+    f = Fixture("twins", 1_000_000_000)
+    t = Trace(f, *CPU[1:])
+    f.go()
+    snapshot = t.stop()
+    f.finish()
+    count = snapshot.doc["profiles"]["cpu"]["count"]
+    rows = {r["name"]: r["cpu"]["samples"] for r in snapshot.functions}
+    equal(len(rows), 2, f"rows: {rows}")
+    check(count > 50, f"samples: {count}")
+    check(rows["traced_helper (twin_b.c)"] > 0.9 * count, f"{rows} of {count}")
+    check(rows["traced_helper (twin_a.c)"] < 0.02 * count, f"{rows} of {count}")
+    check(not any("traced_helper" in r["name"] for r in snapshot.unprobed), "no row twice")
+
+
+def test_profile_rows_of_a_probed_library():
+    """A library's function that is probed has its samples in that row."""
+    f = Fixture("burns", 3)
+    f.say("go")
+    until(lambda: "libburn.so" in open(f"/proc/{f.pid}/maps").read(), 10, "the library")
+    t = Trace(f, *CPU[1:], functions=("libburn.so:leaf_library",))
+    truth = json.loads(f.line())["cpu_ns"]
+    snapshot = t.stop()
+    f.finish()
+    row = snapshot.row("libburn.so:leaf_library")
+    equal(row["calls"], 1, "its call was seen")
+    low, high = row["cpu"]["time_interval_ns"]
+    check(low * 0.99 < truth["leaf_library"] < high * 1.01, f"{row['cpu']}, truth {truth}")
+    names = {r["name"] for r in snapshot.unprobed}
+    check("libburn.so:entry_library" in names, f"its caller: {names}")
+    check("libburn.so:leaf_library" not in names, "no row twice")
+
+
+def test_profile_rows_between_two_snapshots():
+    """Rows come while tracing goes on; each file is whole, and figures only grow."""
+    f = Fixture("burns")
+    t = Trace(f, "--cpu-profile=997", "-i", "0.1", functions=("leaf_plain",))
+    until(lambda: os.path.exists(t.file), 5, "a file")
+    check(not any(r["name"] == "recursion" for r in t.snapshot().unprobed), "a row before its time")
+    f.say("go")
+    seen = []
+    until(lambda: seen.append(t.snapshot()) or f.has_line(), 20, "the end of the burning")
+    last = t.stop()
+    f.finish()
+    for was, now in zip(seen, [*seen[1:], last]):
+        rows = {r["name"]: r["cpu"] for r in now.unprobed}
+        for r in was.unprobed:
+            check(rows[r["name"]]["samples"] >= r["cpu"]["samples"], f"{r['name']} shrank")
+    names = [{r["name"] for r in s.unprobed} for s in [*seen, last]]
+    check("recursion" not in names[0] and "recursion" in names[-1], f"rows: {names[0]}")
+
+
 def test_profile_through_return_probes():
     """They replace return addresses: 21 in a row in the recursion."""
     functions("--exit", "uretprobe")
+
+
+def test_profile_by_thread():
+    """Threads that do the same are told apart by their names, after their ends too."""
+    f = Fixture("crew")
+    folded = os.path.join(scratch(), "out.cpu.folded")
+    t = Trace(f, *CPU, "--off-cpu", "--by-thread", "-o", folded, functions=())
+    f.say("go")
+    truth = json.loads(f.line())["threads"]
+    snapshot = t.stop()
+    f.finish()
+    cpu, off = Profile(snapshot), Profile(snapshot, "off_cpu")
+    total = sum(ns for ns, _ in truth.values())
+    main = {"crew"}
+    equal({s["thread"] for s in cpu.stacks} - main, set(truth), "threads on CPU")
+    equal({s["thread"] for s in off.stacks} - main, set(truth), "threads off CPU")
+    with open(folded) as file:
+        lines = [line.rsplit(" ", 1) for line in file]
+    for name, (ran, slept) in truth.items():
+        samples = sum(s["value"] for s in cpu.stacks if s["thread"] == name)
+        check(abs(samples / cpu.doc["count"] - ran / total) < 0.03, f"{name}: {samples}, ran {ran}")
+        waits = [s for s in off.stacks if s["thread"] == name and "work" in off.names(s)]
+        slow = sum(s["value"] for s in waits if any("sleep" in n for n in off.names(s)))
+        close(slow, slept, 0.03, f"{name}: asleep")
+        root = name.replace(";", "\\x3b") + ";"
+        equal(sum(int(n) for line, n in lines if line.startswith(root)), samples, f"{name}: folded")
+        check(any(f"thread {name}" in line for line in t.stdout), f"{name} in the report")
+    burnt = [s for s in cpu.stacks if cpu.names(s)[-1] == "burn" and not s.get("truncated")]
+    check(all("work" in cpu.names(s) for s in burnt), "whole stacks, without what is no frame")
+    equal(len({tuple(s["frames"]) for s in burnt}), len(burnt) // len(truth), "the same but for names")
+
+
+def test_profile_by_thread_needs_a_profile():
+    done = roletrace("--pid", 1, "--by-thread")
+    equal(done.returncode, 2, done.stderr)
+    check("--by-thread needs" in done.stderr, done.stderr)
 
 
 def test_profile_library_at_another_address():

@@ -87,11 +87,11 @@ def test_several_pids():
 
 def test_several_with_named_files():
     a, b = Fixture("calls"), Fixture("calls")
-    t = Several((a.pid, b.pid), "-o", "x.json", "-o", "y.prom")
+    t = Several((a.pid, b.pid), "-o", "x.json", "-o", "y.prom", "-o", "z.calls.pb.gz")
     t.wait_for("attached to", 2)
     truth = a.go()
     t.stop()
-    names = {f"{stem}-{f.pid}{end}" for f in (a, b) for stem, end in (("x", ".json"), ("y", ".prom"))}
+    names = {f"{stem}-{f.pid}{end}" for f in (a, b) for stem, end in (("x", ".json"), ("y", ".prom"), ("z", ".calls.pb.gz"))}
     equal(set(os.listdir(t.folder)), names, "files")
     t.snapshot(f"x-{a.pid}.json").exact(truth)
     t.snapshot(f"x-{b.pid}.json").exact({n: {"calls": 0} for n in truth})

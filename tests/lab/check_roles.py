@@ -259,6 +259,12 @@ def oracle():
     equal(done.returncode, 0, done.stderr)
 
 
+def slow():
+    done = subprocess.run([os.environ.get("MAKE", "make"), "slow-tests"], capture_output=True, text=True)
+    print(done.stdout, flush=True)
+    equal(done.returncode, 0, done.stderr)
+
+
 def all_tests(results):
     untraced = results.test("untraced reference", reference)
     if not untraced:
@@ -289,6 +295,7 @@ def all_tests(results):
         results.test("pool and translator at once", pool_and_translator, lab, miners)
         results.test("the role ends as it does untraced", ends_as_untraced, lab, untraced[1])
     results.test("sites of 1,100 functions, held against the processor", oracle)
+    results.test("slow tests of memory", slow)
     time.sleep(0.5)
     results.test("no BPF object is left", lambda: equal(bpf.leftovers(before), [], "left"))
 

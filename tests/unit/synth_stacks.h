@@ -24,16 +24,32 @@ static const struct snapshot_frame synth_frames[] = {
 			0 },
 };
 
-static inline void synth__stack(struct snapshot *s, enum profile_kind kind, const char *digits,
-				struct snapshot_stack figures)
+static inline uint32_t synth__refs(struct snapshot *s, const char *digits, uint32_t at[16])
 {
-	uint32_t at[16], depth = 0;
+	uint32_t depth = 0;
 
 	for (; *digits; digits++)
 		at[depth++] = profiles__frame(s->profiles, &synth_frames[*digits - '0']);
+	return depth;
+}
+
+static inline void synth__stack(struct snapshot *s, enum profile_kind kind, const char *digits,
+				struct snapshot_stack figures)
+{
+	uint32_t at[16], depth = synth__refs(s, digits, at);
+
 	if (profiles__stack(s->profiles, kind, at, depth, &figures))
 		abort();
 	s->profiles->of[kind]->count += kind == PROFILE_CPU ? figures.value : figures.count;
+}
+
+static inline void synth__wake(struct snapshot *s, const char *waiter, const char *waker,
+			       struct snapshot_wake figures)
+{
+	uint32_t a[16], b[16], a_cnt = synth__refs(s, waiter, a), b_cnt = synth__refs(s, waker, b);
+
+	if (profiles__wake(s->profiles, a, a_cnt, b, b_cnt, &figures))
+		abort();
 }
 
 #define FIGURES(...) ((struct snapshot_stack){ __VA_ARGS__ })
@@ -51,6 +67,21 @@ static inline void synth__profiles(struct snapshot *s)
 	synth__stack(s, PROFILE_OFF_CPU, "015", FIGURES(.value = 7000000000, .count = 70));
 	synth__stack(s, PROFILE_OFF_CPU, "01235", FIGURES(.value = 90000000, .count = 3));
 	s->profiles->of[PROFILE_OFF_CPU]->min_ns = 1000;
+	s->profiles->of[PROFILE_OFF_CPU]->older = 2;
+	s->profiles->of[PROFILE_OFF_CPU]->stacks.data[0].older = 2;
+	synth__wake(s, "015", "0123", (struct snapshot_wake){ .value = 5000000000, .count = 50 });
+	synth__wake(s, "015", "",
+		    (struct snapshot_wake){ .by = WAKER_PROCESS,
+					    .name = "kworker/0:1 \"x\"",
+					    .value = 2000000000,
+					    .count = 20 });
+	synth__wake(s, "01235", "34",
+		    (struct snapshot_wake){
+			    .value = 50000000, .count = 1, .waker_truncated = "no_rows" });
+	synth__wake(s, "01235", "",
+		    (struct snapshot_wake){ .by = WAKER_INTERRUPT, .value = 40000000, .count = 2 });
+	s->profiles->of[PROFILE_OFF_CPU]->has_wakes = true;
+	s->profiles->of[PROFILE_OFF_CPU]->wakes_lost = 3;
 	profiles__count(s->profiles, &s->profiles->of[PROFILE_CPU]->lost, "stacks_full", 0);
 }
 
@@ -94,6 +125,48 @@ static inline void synth__add_stacks(struct snapshot *s)
 	s->arena = arena__new();
 	synth__profiles(s);
 	synth__paths(s);
+}
+
+/* Rows that samples alone know, behind the others; a probed one gets samples too. */
+static inline void synth__add_unprobed(struct snapshot *s)
+{
+	static const struct snapshot_fn rows[] = {
+		{ .name = "translator_sv2::utils::folded",
+		  .symbol = "_ZN14translator_sv25utils6folded17h0123456789abcdefE",
+		  .crate = "translator_sv2",
+		  .module = "role",
+		  .origin = FRAME_OWN,
+		  .cpu_samples = 40,
+		  .cpu_self_samples = 25,
+		  .cpu_inlined_samples = 40 },
+		{ .name = "tokio::runtime::task::raw::poll",
+		  .symbol = "_ZN5tokio",
+		  .crate = "tokio",
+		  .module = "role",
+		  .origin = FRAME_DEP,
+		  .file = "src/raw.rs",
+		  .line = 12,
+		  .cpu_samples = 90,
+		  .cpu_self_samples = 1 },
+		{ .name = "[libc.so.6+0x28000]",
+		  .crate = "",
+		  .module = "libc.so.6",
+		  .origin = FRAME_LIB,
+		  .cpu_samples = 3,
+		  .cpu_self_samples = 3 },
+	};
+	size_t cnt = sizeof(rows) / sizeof(rows[0]);
+
+	s->fns = realloc(s->fns, (s->fn_cnt + cnt) * sizeof(*s->fns));
+	for (size_t i = 0; i < cnt; i++) {
+		struct snapshot_fn *fn = &s->fns[s->fn_cnt++];
+
+		*fn = rows[i];
+		fn->unprobed = true;
+		fn->coverage = COVERAGE_SAMPLED;
+	}
+	s->fns[0].cpu_samples = 60;
+	s->fns[0].cpu_self_samples = 30;
 }
 
 static inline void synth__native(struct snapshot_memory *m, const char *digits,

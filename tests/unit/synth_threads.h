@@ -66,6 +66,20 @@ static inline void synth__thread(struct snapshot_thread *t, size_t i)
 	synth__stats(&t->queue, 5000);
 }
 
+static const struct snapshot_frame synth_backtrace[] = {
+	{ "clone3", "libc.so.6", FRAME_LIB, false, NULL, 0 },
+	{ "tokio::runtime::task::raw::poll", "role", FRAME_DEP, false, NULL, 0 },
+	{ "role::Pool::submit", "role", FRAME_OWN, false, "src/pool.rs", 77 },
+	{ "role::Ledger::add", "role", FRAME_OWN, true, NULL, 0 },
+	{ "std::sys::sync::mutex::futex::Mutex::lock_contended", "role", FRAME_STD, false, NULL,
+	  0 },
+	{ "evil\x1b[31m\"\\", NULL, FRAME_KERNEL, false, NULL, 0 },
+};
+static struct snapshot_lock_stack synth_lock_stacks[] = {
+	{ { synth_backtrace, 6, NULL }, .waiters_now = 2 },
+	{ { synth_backtrace, 4, "no_unwind_rows" }, .waits = 9, .total_ns = 8000000000 },
+};
+
 static inline void synth__stall(struct snapshot_stall *s)
 {
 	*s = (struct snapshot_stall){ .kind = STALL_DEADLOCK,
@@ -89,6 +103,8 @@ static inline void synth__stall(struct snapshot_stall *s)
 		strcpy(t->name, synth_thread_names[4 - i]);
 		strcpy(t->wchan, i ? "" : "futex_wait_queue");
 		t->frames[0] = (struct stall_frame){ "translator_sv2::main", 1200000000 };
+		t->stack = i ? (struct snapshot_backtrace){ .truncated = "running" }
+			     : (struct snapshot_backtrace){ synth_backtrace, 6, NULL };
 	}
 }
 
@@ -108,6 +124,10 @@ static inline void synth__add_threads(struct snapshot *s)
 					     .oldest_ns = 100,
 					     .holder_tid = s->lock_cnt == LOCK_PTHREAD ? 4242 : 0 };
 		synth__stats(&l->wait, 70000);
+		if (l->kind == LOCK_STD) {
+			l->stacks = synth_lock_stacks;
+			l->stack_cnt = 2;
+		}
 	}
 	s->stalls = calloc(2, sizeof(*s->stalls));
 	s->stall_cnt = 2;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <criterion/criterion.h>
 
+#include "base/rust_name.h"
 #include "base/strbuf.h"
 #include "export/export.h"
 #include "export/flame.h"
@@ -15,7 +16,15 @@ static const char *const names[][3] = {
 	{ "a::f::{{closure}}::{{closure}}", "a::f{2}", NULL },
 	{ "a::f::{closure#0}::{closure#12}::{closure}", "a::f{3}", NULL },
 	{ "a::f::{{closure}}::g::{{closure}}", "a::f{}::g{}", NULL },
-	{ "a::f::{{vtable.shim}}", "a::f::{{vtable.shim}}", NULL },
+	{ "a::f::{{vtable.shim}}", "a::f{shim}", NULL },
+	{ "core::FnOnce::call_once{{vtable.shim}}", "core::FnOnce::call_once{shim}", NULL },
+	{ "a::f::{{vtable.shi}}", "a::f::{{vtable.shi}}", NULL },
+	{ "<std::sys::thread::Thread>::new::thread_start",
+	  "<std::sys::thread::Thread>::new::thread_start", "Thread::new::thread_start" },
+	{ "<a::b::X<c::D, e::F>>::f::<g::H>", "<a::b::X<c::D, e::F>>::f::<g::H>", "X<…>::f<…>" },
+	{ "<dyn a::T>::f", "<dyn a::T>::f", "<dyn T>::f" },
+	{ "<a::X>", "<a::X>", "<X>" },
+	{ "m::<a::X>::f", "m::<a::X>::f", "m<…>::f" },
 	{ "a::f::{closure#x}", "a::f::{closure#x}", NULL },
 	{ "a::f::h0123456789abcdef", "a::f", NULL },
 	{ "a::f::h0123456789abcdef::g", "a::f::h0123456789abcdef::g", NULL },
@@ -89,13 +98,13 @@ Test(flame, crates)
 {
 	const char *crate;
 
-	cr_expect_eq(flame_name__crate("<[u8] as core::hash::Hash>::hash", &crate), 4);
+	cr_expect_eq(rust_name__crate("<[u8] as core::hash::Hash>::hash", &crate), 4);
 	cr_expect_eq(memcmp(crate, "core", 4), 0);
-	cr_expect_eq(flame_name__crate("malloc", &crate), 0);
-	cr_expect(flame_name__is_std("<alloc::vec::Vec<own::T> as own::X>::f"));
-	cr_expect(!flame_name__is_std("stdx::f"));
-	cr_expect(flame_name__is_runtime("tokio::runtime::park"));
-	cr_expect(!flame_name__is_runtime("own::tokio::f"));
+	cr_expect_eq(rust_name__crate("malloc", &crate), 0);
+	cr_expect(rust_name__is_std("<alloc::vec::Vec<own::T> as own::X>::f"));
+	cr_expect(!rust_name__is_std("stdx::f"));
+	cr_expect(rust_name__is_runtime("tokio::runtime::park"));
+	cr_expect(!rust_name__is_runtime("own::tokio::f"));
 }
 
 Test(flame, kinds_are_those_that_are_there)
@@ -146,6 +155,21 @@ static char *folded(const struct snapshot *s, const struct snapshot *old, enum f
 
 	cr_assert_eq(export_folded.flame(&ask, &out), 0);
 	return strbuf__take(&out);
+}
+
+Test(flame, threads_are_roots)
+{
+	struct snapshot *s = synth__new();
+	char *text;
+
+	synth__add_stacks(s);
+	synth__stack(s, PROFILE_CPU, "12", FIGURES(.value = 9, .thread = "", .truncated = "x"));
+	text = folded(s, NULL, FLAME_CPU);
+	cr_expect(strstr(text, "worker-1;__clone3;tokio::"), "%s", text);
+	cr_expect(strstr(text, "\n__clone3;tokio::"), "others are as they were: %s", text);
+	cr_expect(strstr(text, "[no name];[truncated: x];tokio::"), "%s", text);
+	free(text);
+	snapshot__free(s);
 }
 
 /* Native stacks are the kind, where there are any in both; what lost its stack is in the whole. */

@@ -245,44 +245,59 @@ Test(json, an_empty_snapshot_is_a_document_too)
 static const struct {
 	const char *spec, *path; /* path NULL: refused */
 	const char *words;	 /* the format, or what the refusal must hold */
+	enum flame_kind kind;	 /* 0: none is named */
 } specs[] = {
-	{ "out.json", "out.json", "json" },
-	{ "a/b:c.json", "a/b:c.json", "json" },
-	{ "./odd:name.json", "./odd:name.json", "json" },
-	{ "json:out", "out", "json" },
-	{ "json:-", "-", "json" },
-	{ "-", "-", "json" },
-	{ "json:/dev/stdout", "/dev/stdout", "json" },
-	{ "json:a:b", "a:b", "json" },
-	{ "out.csv", "out.csv", "csv" },
-	{ "csv:-", "-", "csv" },
-	{ "csv:out.json", "out.json", "csv" },
-	{ "out.buckets.csv", "out.buckets.csv", "csv-buckets" },
-	{ "csv-buckets:out.csv", "out.csv", "csv-buckets" },
-	{ "/var/lib/role.prom", "/var/lib/role.prom", "prom" },
-	{ "prom:x", "x", "prom" },
-	{ "x.folded", "x.folded", "folded" },
-	{ "x.pb.gz", "x.pb.gz", "pprof" },
-	{ "x.speedscope.json", "x.speedscope.json", "speedscope" },
-	{ "html:x.svg", "x.svg", "html" },
-	{ "x.gz", NULL, "no suffix" },
-	{ "xml:out.json", NULL, "unknown output format 'xml'" },
-	{ "xml:-", NULL, "(formats: json csv csv-buckets csv-threads prom folded" },
-	{ "buckets.csv:x", NULL, "unknown output format 'buckets.csv'" },
-	{ "odd:name.json", NULL, "unknown output format 'odd'" },
-	{ ":x.json", NULL, "unknown output format ''" },
-	{ "JSON:x", NULL, "unknown output format 'JSON'" },
-	{ "out.txt", NULL, "no suffix" },
-	{ "./-", NULL, "no suffix" },
-	{ "", NULL, "no suffix" },
-	{ ".json", NULL, "no suffix" },
-	{ "json:", NULL, "no file name" },
+	{ "out.json", "out.json", "json", 0 },
+	{ "a/b:c.json", "a/b:c.json", "json", 0 },
+	{ "./odd:name.json", "./odd:name.json", "json", 0 },
+	{ "json:out", "out", "json", 0 },
+	{ "json:-", "-", "json", 0 },
+	{ "-", "-", "json", 0 },
+	{ "json:/dev/stdout", "/dev/stdout", "json", 0 },
+	{ "json:a:b", "a:b", "json", 0 },
+	{ "out.csv", "out.csv", "csv", 0 },
+	{ "csv:-", "-", "csv", 0 },
+	{ "csv:out.json", "out.json", "csv", 0 },
+	{ "out.buckets.csv", "out.buckets.csv", "csv-buckets", 0 },
+	{ "csv-buckets:out.csv", "out.csv", "csv-buckets", 0 },
+	{ "/var/lib/role.prom", "/var/lib/role.prom", "prom", 0 },
+	{ "prom:x", "x", "prom", 0 },
+	{ "x.folded", "x.folded", "folded", 0 },
+	{ "x.pb.gz", "x.pb.gz", "pprof", 0 },
+	{ "x.speedscope.json", "x.speedscope.json", "speedscope", 0 },
+	{ "html:x.svg", "x.svg", "html", 0 },
+	{ "svg-live:x", "x", "svg", FLAME_LIVE },
+	{ "html-off-cpu:-", "-", "html", FLAME_OFF_CPU },
+	{ "x.off-cpu.folded", "x.off-cpu.folded", "folded", FLAME_OFF_CPU },
+	{ "a.b/x.alloc.pb.gz", "a.b/x.alloc.pb.gz", "pprof", FLAME_ALLOC },
+	{ "x.calls.speedscope.json", "x.calls.speedscope.json", "speedscope", FLAME_CALLS },
+	{ "svg:x.live.svg", "x.live.svg", "svg", 0 }, /* the format was said, and no kind */
+	{ "live.svg", "live.svg", "svg", 0 },
+	{ "d/live.svg", "d/live.svg", "svg", 0 },
+	{ "d/.live.svg", "d/.live.svg", "svg", 0 },
+	{ "x.life.svg", "x.life.svg", "svg", 0 },
+	{ "x.live.json", "x.live.json", "json", 0 },
+	{ "svg-life:x", NULL, "unknown output format 'svg-life'", 0 },
+	{ "svg-:x", NULL, "unknown output format 'svg-'", 0 },
+	{ "json-live:x", NULL, "unknown output format 'json-live'", 0 },
+	{ "x.gz", NULL, "no suffix", 0 },
+	{ "xml:out.json", NULL, "unknown output format 'xml'", 0 },
+	{ "xml:-", NULL, "(formats: json csv csv-buckets csv-threads prom folded", 0 },
+	{ "buckets.csv:x", NULL, "unknown output format 'buckets.csv'", 0 },
+	{ "odd:name.json", NULL, "unknown output format 'odd'", 0 },
+	{ ":x.json", NULL, "unknown output format ''", 0 },
+	{ "JSON:x", NULL, "unknown output format 'JSON'", 0 },
+	{ "out.txt", NULL, "no suffix", 0 },
+	{ "./-", NULL, "no suffix", 0 },
+	{ "", NULL, "no suffix", 0 },
+	{ ".json", NULL, "no suffix", 0 },
+	{ "json:", NULL, "no file name", 0 },
 };
 
 Test(export, specs)
 {
 	for (size_t i = 0; i < sizeof(specs) / sizeof(specs[0]); i++) {
-		struct export_dest dest = { NULL, NULL };
+		struct export_dest dest = {};
 		struct strbuf reason = STRBUF_INIT;
 		int err = export__find(specs[i].spec, &dest, &reason);
 
@@ -290,6 +305,7 @@ Test(export, specs)
 		if (specs[i].path) {
 			cr_expect_str_eq(dest.exporter->name, specs[i].words);
 			cr_expect_str_eq(dest.path, specs[i].path);
+			cr_expect_eq(dest.kind, specs[i].kind ?: FLAME_ANY, "'%s'", specs[i].spec);
 		} else {
 			cr_expect_null(dest.exporter, "set only on success");
 			cr_expect(strstr(reason.s, specs[i].words), "'%s': %s", specs[i].spec,
@@ -338,8 +354,8 @@ Test(export, one_place_by_two_names)
 	cr_assert_eq(symlink("there", "soft"), 0);
 	cr_assert_eq(mkfifo("fifo", 0600), 0);
 	for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
-		struct export_dest a = { &export_json, places[i].a };
-		struct export_dest b = { &export_csv, places[i].b };
+		struct export_dest a = { &export_json, places[i].a, FLAME_ANY };
+		struct export_dest b = { &export_csv, places[i].b, FLAME_ANY };
 
 		cr_expect_eq(export__same_place(&a, &b), places[i].same, "'%s' '%s'", a.path,
 			     b.path);
@@ -355,7 +371,7 @@ Test(export, replaces_a_file_whole_and_leaves_nothing_else)
 {
 	char dir[] = "/tmp/roletrace-unit-XXXXXX", path[64], glob_path[64];
 	struct snapshot *s = synth__new();
-	struct export_dest dest = { &export_json, path };
+	struct export_dest dest = { &export_json, path, FLAME_ANY };
 	struct strbuf got = STRBUF_INIT;
 	glob_t g;
 

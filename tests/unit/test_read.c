@@ -62,6 +62,11 @@ Test(read, round_trip)
 	expect_round_trip(empty);
 	synth__add_stacks(s);
 	expect_round_trip(s);
+	synth__add_unprobed(s);
+	s->profiles->of[PROFILE_CPU]->unlisted_fns = 8;
+	s->profiles->of[PROFILE_CPU]->unlisted_self = 9;
+	s->profiles->of[PROFILE_CPU]->unnamed = 10;
+	expect_round_trip(s);
 	s->profiles->frames.data[0].line = 7; /* of no file: it says nothing */
 	s->profiles->of[PROFILE_OFF_CPU]->stacks.cnt = 0;
 	s->profiles->of[PROFILE_CPU]->stacks.data[0].value = UINT64_MAX;

@@ -224,6 +224,33 @@ Test(threads, delta_is_what_happened_in_between)
 	snapshot__free(prev);
 }
 
+Test(threads, stacks_of_what_hangs)
+{
+	struct snapshot_stall s = {};
+	struct strbuf out = STRBUF_INIT;
+	static const struct snapshot_frame std_only[] = {
+		{ .name = "clone3", .kind = FRAME_LIB },
+		{ .name = "std::thread::park", .kind = FRAME_STD },
+	};
+
+	synth__stall(&s);
+	stalls__describe(&s, "", 0, false, &out);
+	/* innermost first; what is not the role's is counted, what is above its first frame too */
+	cr_expect(strstr(out.s, "      … 2 frames of std, runtime or system\n"
+				"      at role::Ledger::add (inlined)\n"
+				"      at role::Pool::submit\n"),
+		  "%s", out.s);
+	cr_expect(!strstr(out.s, "tokio::") && !strstr(out.s, "\x1b"), "%s", out.s);
+
+	s.thread_cnt = 1;
+	s.threads[0].stack = (struct snapshot_backtrace){ std_only, 2, "no_unwind_rows" };
+	strbuf__reset(&out);
+	stalls__describe(&s, "", 0, false, &out);
+	cr_expect(strstr(out.s, "      at std::thread::park\n      at clone3\n"), "%s", out.s);
+	cr_expect(strstr(out.s, "cut off before the thread's start: no_unwind_rows"), "%s", out.s);
+	strbuf__free(&out);
+}
+
 Test(threads, what_hangs_in_words)
 {
 	struct snapshot_stall s = { .kind = STALL_DEADLOCK, .proven = true, .age_ns = 1000000000 };

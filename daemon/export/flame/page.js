@@ -390,7 +390,7 @@ function cell(row, text, className) {
 function showTable() {
 	const LIMIT = 500, list = hottest(), table = document.createElement('table'), all = state.root.value;
 	const head = table.createTHead().insertRow();
-	for (const text of ['self', '%', ...(state.graph.old ? ['was', 'change'] : []), 'total', '%', `function (${grouped(list.length)})`]) {
+	for (const text of ['self', 'self %', ...(state.graph.old ? ['was', 'change'] : []), 'total', 'total %', `function (${grouped(list.length)})`]) {
 		const th = document.createElement('th');
 		th.textContent = text;
 		head.append(th);

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The growth programs: no probes, only tracepoints of the kernel. They borrow the shadow stacks of
+ * the function programs where there are any, and do without on any kernel. Nothing is counted until
+ * the gate opens.
+ */
+#ifndef ATTACH_GROWTH_H
+#define ATTACH_GROWTH_H
+
+#include "attach/object.h"
+#include "roletrace/growth.h"
+#include "target/process.h"
+
+struct btf;
+struct growth;
+
+/* Whether the kernel of these types tells of changes of memory maps, at no cost to others. */
+bool growth__has_map_events(const struct btf *btf);
+
+/* 0 or -errno with one line in *reason (malloc'd). functions and target are borrowed; tgid: of the
+ * target, for the kernel. What this kernel does not tell is no error: see growth__why. */
+int growth__new(const struct object *functions, const struct target *target, rt_u32 tgid,
+		struct growth **out, char **reason);
+void growth__start(struct growth *g);
+void growth__stop(struct growth *g);
+void growth__free(struct growth *g);
+
+/* Why changes of the memory map are not seen; NULL: they are. */
+const char *growth__why(const struct growth *g);
+
+/* What happened at a call path (its id). */
+void growth__path(const struct growth *g, rt_u32 path, struct rt_growth *out);
+/* The same for threads outside traced functions, by name: calls each for every one. */
+void growth__threads(const struct growth *g,
+		     void (*each)(void *arg, const char comm[RT_COMM_BYTES],
+				  const struct rt_growth *row),
+		     void *arg);
+/* Events that the programs could not look at. */
+rt_u64 growth__missed(const struct growth *g);
+
+#endif

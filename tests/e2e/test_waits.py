@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Off-CPU time by stack: waits that began before, each thread's time, and who ended the waits."""
+
+import os
+
+import harness
+from checks import check, close, equal
+from harness import Fixture, Trace
+from profiles import Profile
+
+# a function that is on the stacks of one thread only
+OF = {
+    "always": "waits_always",
+    "nap": "naps_once",
+    "called": "waits_for_call",
+    "other": "waits_for_other",
+}
+
+
+def run(*args):
+    f = Fixture("wakes")
+    f.run_undisturbed()
+    t = Trace(f, "--no-functions", "--off-cpu", *args, functions=())
+    truth = f.go()
+    snapshot = t.stop()
+    f.finish()
+    return snapshot, truth, t
+
+
+def of(profile, function):
+    return [s for s in profile.stacks if function in profile.names(s)]
+
+
+def test_waits_from_before():
+    """A thread that waits all the while is in the profile, with the whole window."""
+    snapshot, truth, t = run()
+    window_ns = snapshot.doc["window"]["duration_ns"]
+    profile = Profile(snapshot, "off_cpu")
+    (stack,) = of(profile, "waits_always")
+    equal((stack["count"], stack["older"]), (1, 1), "waits, those from before")
+    close(stack["value"], window_ns, 0.01, "of the window")
+    equal(stack.get("truncated"), None, "it is whole")
+    names = profile.names(stack)
+    equal(names[-1], "[kernel: futex]", "innermost")
+    # all of them but, perhaps, the napping one
+    check(5 <= profile.doc["older"] <= 6, f"waits from before: {profile.doc['older']}")
+    equal(sum(s.get("older", 0) for s in profile.stacks), profile.doc["older"], "by stack")
+    check(any("since the attach" in line for line in t.stdout), "said in the report")
+
+
+def test_waits_of_a_thread_add_up():
+    """Over its stacks they are what the scheduler's account has: blocked, and woken without a CPU."""
+    snapshot, truth, _ = run()
+    profile = Profile(snapshot, "off_cpu")
+    threads = {t["name"]: t for t in snapshot.doc["threads"]}
+    for name, function in OF.items():
+        row = threads[name]
+        waited = sum(row["off_cpu_ns"].values()) + row["run_queue_ns"] - row["preempted_ns"]
+        got = sum(s["value"] for s in of(profile, function))
+        close(got, waited, 0.03, f"waits of {name}")
+
+
+def pairs(profile, waiter):
+    """Who ended the waits in a function: ((function of the waker or what it is), count, ns)."""
+    found = []
+    for w in profile.doc["wakers"]:
+        waiting = [profile.frames[i]["name"] for i in w["frames"]]
+        waking = [profile.frames[i]["name"] for i in w["waker"]]
+        if waiter in waiting:
+            check(not w.get("truncated") and not w.get("waker_truncated"), f"whole: {w}")
+            found.append((w["by"], w.get("name"), waking, w["count"], w["value"]))
+    return found
+
+
+def test_wakers():
+    """Who ends a wait, from which function, how often; others by what they are."""
+    snapshot, truth, t = run("--wakers")
+    profile = Profile(snapshot, "off_cpu")
+    equal(profile.doc["wakers_lost"], 0, "lost")
+    by = {"calls_here": 0, "calls_there": 0}
+    for who, name, waking, count, ns in pairs(profile, "waits_for_call"):
+        equal((who, name), ("thread", None), "who")
+        equal(waking[-1], "[kernel: futex]", "the waker's innermost frame")
+        mine = [n for n in waking if n in by]
+        equal(len(mine), 1, f"function of the waker: {waking}")
+        check(waking.index("work") < waking.index(mine[0]), f"roots first: {waking}")
+        by[mine[0]] += count
+    # it may find its call there already, without a wait: on a busy machine a few
+    for name, want in (("calls_here", truth["here"]), ("calls_there", truth["there"])):
+        check(0.9 * want <= by[name] <= want, f"{name}: {by[name]} of {want}")
+
+    others = pairs(profile, "waits_for_other")
+    equal({(who, name) for who, name, *_ in others}, {("process", "wakes-child")}, "who")
+    count = sum(o[3] for o in others)
+    check(0.9 * truth["other"] <= count <= truth["other"], f"{count} of {truth['other']}")
+    equal({who for who, *_ in pairs(profile, "naps_once")}, {"interrupt"}, "the timer")
+    equal(pairs(profile, "waits_always"), [], "what nobody ends")
+
+    # the same waits as in the stacks, but for those that go on
+    for function in ("naps_once", "waits_for_call"):
+        waits = sum(s["count"] for s in of(profile, function))
+        ended = sum(p[3] for p in pairs(profile, function))
+        equal(ended, waits - 1, f"waits in {function}")
+
+    again = harness.roletrace("report", t.file).stdout.splitlines()
+    equal(again, t.stdout, "the report of the file")
+    out = os.path.join(harness.scratch(), "out.folded")
+    harness.roletrace("flame", t.file, "--kind", "wakers", "-o", out)
+    with open(out) as f:
+        rows = [line.rpartition(" ")[0].split(";") for line in f]
+    chain = next(r for r in rows if "waits_for_call" in r and "calls_there" in r)
+    mark = chain.index("[woken by]")
+    check(chain.index("waits_for_call") < mark < chain.index("calls_there"), f"order: {chain}")
+    check(chain[mark:].index("calls_there") < chain[mark:].index("work"), f"head down: {chain}")
+    equal(chain[mark + 1], "[kernel: futex]", "next to the wait: what ended it")
+    check(any(r[-1] == "[process: wakes-child]" for r in rows), "the child")
+    check(any(r[-1] == "[interrupt]" and "naps_once" in r for r in rows), "the timer")
+
+
+def test_wakers_not_asked_for():
+    snapshot, _, _ = run()
+    check("wakers" not in snapshot.doc["profiles"]["off_cpu"], "no wakers")

@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Growth in the snapshot: written, read back, drawn. */
+#include <criterion/criterion.h>
+#include <errno.h>
+
+#include "base/strbuf.h"
+#include "export/export.h"
+#include "snapshot/read.h"
+#include "synth.h"
+#include "ui/memory.h"
+
+static const char *const path[] = { "role::main", "role::load" };
+static const char *const outside[] = { "[outside traced functions]" };
+
+static struct snapshot *with_growth(bool has_maps)
+{
+	static const struct snapshot_growth rows[] = {
+		{ path, 2, NULL, 300, 8 << 20, 4096, -40960 },
+		{ outside, 1, "odd\x1b\"name\xff", 7, 4096, 0, 4096 },
+	};
+	struct snapshot *s = synth__new();
+	struct snapshot_memory *m = s->memory = snapshot_memory__new();
+
+	m->reliable = true;
+	m->has_maps = has_maps;
+	m->maps_why = has_maps ? NULL : "it does not tell";
+	m->page_faults = 307;
+	m->map_grown_bytes = (8 << 20) + 4096;
+	m->map_shrunk_bytes = 4096;
+	m->data_growth_bytes = 4096 - 40960;
+	m->growth = calloc(2, sizeof(rows[0]));
+	memcpy(m->growth, rows, sizeof(rows));
+	m->growth_cnt = 2;
+	return s;
+}
+
+static void render(const struct exporter *format, const struct snapshot *s, struct strbuf *out)
+{
+	cr_assert_eq(format->render(s, out), 0);
+}
+
+Test(growth, round_trip)
+{
+	static const struct exporter *const formats[] = { &export_json, &export_prom };
+
+	for (int has_maps = 0; has_maps < 2; has_maps++) {
+		struct strbuf doc = STRBUF_INIT, reason = STRBUF_INIT;
+		struct snapshot *s = with_growth(has_maps), *again = NULL;
+
+		render(&export_json, s, &doc);
+		cr_expect_eq(!!strstr(doc.s, "\"mapped_bytes\":null"), !has_maps);
+		cr_expect_eq(!!strstr(doc.s, "\"data_bytes\":-40960"), has_maps);
+		cr_assert_eq(snapshot__read(doc.s, doc.len, &again, &reason), 0, "%s", reason.s);
+		cr_expect_eq(again->memory->growth_cnt, 2);
+		for (size_t i = 0; i < 2; i++) {
+			struct strbuf was = STRBUF_INIT, is = STRBUF_INIT;
+
+			render(formats[i], s, &was);
+			render(formats[i], again, &is);
+			cr_expect_str_eq(is.s, was.s, "%s", formats[i]->name);
+			strbuf__free(&was);
+			strbuf__free(&is);
+		}
+		strbuf__free(&doc);
+		strbuf__free(&reason);
+		snapshot__free(again);
+		snapshot__free(s);
+	}
+}
+
+/* What was not seen is no series of zeros. */
+Test(growth, prometheus_has_no_zeros_for_what_was_not_seen)
+{
+	for (int has_maps = 0; has_maps < 2; has_maps++) {
+		struct snapshot *s = with_growth(has_maps);
+		struct strbuf page = STRBUF_INIT;
+
+		render(&export_prom, s, &page);
+		cr_expect_eq(!!strstr(page.s, "roletrace_memory_map_grown_bytes_total"), has_maps);
+		cr_expect_not_null(strstr(page.s, "roletrace_memory_page_faults_total{"));
+		strbuf__free(&page);
+		snapshot__free(s);
+	}
+}
+
+static const struct {
+	const char *was, *is, *words;
+} changes[] = {
+	{ "\"growth\":[", "\"growth\":7,\"x\":[", "memory.growth is no list" },
+	{ "\"page_faults\":300", "\"page_faults\":-1", "memory.growth[0].page_faults is no count" },
+	{ "\"page_faults\":300", "\"page_fault\":300", "memory.growth[0].page_faults is missing" },
+	{ "\"data_bytes\":-40960", "\"data_bytes\":0.5", "memory.growth[0].data_bytes is" },
+	{ "\"unmapped_bytes\":4096", "\"unmapped_bytes\":\"4096\"",
+	  "memory.growth[0].unmapped_bytes is no count" },
+	{ "\"thread\":\"odd", "\"thread\":7,\"x\":\"odd", "memory.growth[1].thread is no" },
+	{ "\"frames\":[\"[outside traced functions]\"]", "\"frames\":[]",
+	  "memory.growth[1].frames is empty" },
+};
+
+Test(growth, says_what_is_wrong_and_where)
+{
+	struct snapshot *s = with_growth(true);
+
+	for (size_t i = 0; i < sizeof(changes) / sizeof(changes[0]); i++) {
+		struct strbuf doc = STRBUF_INIT, bad = STRBUF_INIT, reason = STRBUF_INIT;
+		struct snapshot *got = NULL;
+		const char *at;
+
+		render(&export_json, s, &doc);
+		at = strstr(doc.s, changes[i].was);
+		cr_assert_not_null(at, "%s", changes[i].was);
+		strbuf__add(&bad, doc.s, (size_t)(at - doc.s));
+		strbuf__adds(&bad, changes[i].is);
+		strbuf__adds(&bad, at + strlen(changes[i].was));
+		cr_expect_eq(snapshot__read(bad.s, bad.len, &got, &reason), -EINVAL, "%s",
+			     changes[i].is);
+		cr_expect(reason.s && strstr(reason.s, changes[i].words), "%s: %s", changes[i].is,
+			  reason.s);
+		snapshot__free(got);
+		strbuf__free(&doc);
+		strbuf__free(&bad);
+		strbuf__free(&reason);
+	}
+	snapshot__free(s);
+}
+
+Test(growth, section_of_the_report)
+{
+	struct memory_view view = { .width = 80 };
+
+	for (int has_maps = 0; has_maps < 2; has_maps++) {
+		struct snapshot *s = with_growth(has_maps);
+		struct strbuf text = STRBUF_INIT;
+
+		memory__section(s, &view, &text);
+		cr_expect_not_null(strstr(text.s, "Grows in"));
+		cr_expect_eq(!!strstr(text.s, "-40.0KB    8.00MB    4.00KB"), has_maps, "%s",
+			     text.s);
+		cr_expect_not_null(strstr(text.s, "role::load"));
+		cr_expect_not_null(strstr(text.s, "[thread odd"));
+		cr_expect_null(strchr(text.s, '\x1b'), "no escape of a thread's name");
+		cr_expect_eq(!!strstr(text.s, "it does not tell"), !has_maps);
+		strbuf__free(&text);
+		snapshot__free(s);
+	}
+}
