@@ -176,44 +176,59 @@ static bool is_estimated(const struct memory_collector *c, rt_u32 allocator)
 }
 
 /* What was handed out is exact; what of that is live is an estimate, and freed the rest. */
-static void estimate_class(const struct memory_collector *c, rt_u32 allocator, unsigned int class,
-			   struct snapshot_sums *s)
+static void set_live(const struct estimate *live, struct snapshot_sums *s)
 {
-	const struct estimate *e = survivors__of_class(c->survivors, allocator, class);
-	double count = e->count < (double)s->alloc_count ? e->count : (double)s->alloc_count;
+	double bytes = estimate__bytes(live, (double)s->alloc_bytes);
 
-	s->freed_bytes =
-		s->alloc_bytes - (uint64_t)llround(estimate__bytes(e, (double)s->alloc_bytes));
-	s->freed_count = s->alloc_count - (uint64_t)llround(count);
+	s->freed_bytes = s->alloc_bytes - (uint64_t)llround(bytes);
+	s->freed_count =
+		s->alloc_count - (uint64_t)llround(fmin(live->count, (double)s->alloc_count));
 }
 
-/* All that an allocator did, by size class. */
-static void read_classes(const struct memory_collector *c, rt_u32 allocator,
-			 struct snapshot_sums *out)
+static uint64_t error_of(const struct memory_collector *c, const struct estimate *live,
+			 uint64_t most)
+{
+	return (uint64_t)llround(estimate__error(live, memory__sample(c->memory), (double)most));
+}
+
+/* All that an allocator did, by size class and in all. Classes are kept within what was handed out
+ * of each, so estimated ones may be less than the whole. */
+static void read_allocator(const struct memory_collector *c, rt_u32 allocator,
+			   struct snapshot_sums *out, struct snapshot_sums *all, uint64_t *error)
 {
 	struct rt_mem_sums classes[RT_MEM_CLASSES];
+	struct estimate live = {};
 
 	_Static_assert(RT_MEM_CLASSES == SNAPSHOT_SIZE_CLASSES, "size classes");
 	memory__sums(c->memory, allocator, classes);
+	*all = (struct snapshot_sums){};
 	for (unsigned int k = 0; k < RT_MEM_CLASSES; k++) {
 		out[k] = (struct snapshot_sums){};
 		add_class(&out[k], &classes[k]);
-		if (is_estimated(c, allocator))
-			estimate_class(c, allocator, k, &out[k]);
+		add_sums(all, &out[k]);
+		if (!is_estimated(c, allocator))
+			continue;
+		estimate__merge(&live, survivors__of_class(c->survivors, allocator, k));
+		set_live(survivors__of_class(c->survivors, allocator, k), &out[k]);
 	}
+	*error = 0;
+	if (!is_estimated(c, allocator))
+		return;
+	set_live(&live, all);
+	*error = error_of(c, &live, all->alloc_bytes);
 }
 
 static int64_t live_bytes(const struct memory_collector *c)
 {
-	struct snapshot_sums classes[SNAPSHOT_SIZE_CLASSES];
+	struct snapshot_sums classes[SNAPSHOT_SIZE_CLASSES], all;
 	int64_t live = 0;
+	uint64_t error;
 
 	for (rt_u32 i = 0; c->memory && i < c->plan->allocator_cnt; i++) {
 		if (!c->plan->allocators[i].totals || memory__why(c->memory))
 			continue;
-		read_classes(c, i, classes);
-		for (size_t k = 0; k < SNAPSHOT_SIZE_CLASSES; k++)
-			live += sums__live_bytes(&classes[k]);
+		read_allocator(c, i, classes, &all, &error);
+		live += sums__live_bytes(&all);
 	}
 	return live;
 }
@@ -282,19 +297,18 @@ static void fill_live(const struct memory_collector *c, rt_u32 path, const struc
 		      struct snapshot_alloc_stack *out)
 {
 	const struct estimate *live = &survivors__of_path(c->survivors, path)->live;
-	double most = (double)sums->alloc_bytes;
+	struct snapshot_sums all = {};
 
-	out->alloc_bytes = sums->alloc_bytes;
-	out->alloc_count = sums->alloc_cnt;
-	out->live_bytes = above_zero(sums->alloc_bytes, sums->freed_bytes);
-	out->live_count = above_zero(sums->alloc_cnt, sums->freed_cnt);
-	if (!c->estimated)
-		return;
-	out->estimated = true;
-	out->live_bytes = (uint64_t)llround(estimate__bytes(live, most));
-	out->live_count = (uint64_t)llround(fmin(live->count, (double)sums->alloc_cnt));
-	out->live_error_bytes =
-		(uint64_t)llround(estimate__error(live, memory__sample(c->memory), most));
+	add_class(&all, sums);
+	if (c->estimated) {
+		set_live(live, &all);
+		out->estimated = true;
+		out->live_error_bytes = error_of(c, live, all.alloc_bytes);
+	}
+	out->alloc_bytes = all.alloc_bytes;
+	out->alloc_count = all.alloc_count;
+	out->live_bytes = above_zero(all.alloc_bytes, all.freed_bytes);
+	out->live_count = above_zero(all.alloc_count, all.freed_count);
 }
 
 static int fill_stack(const struct memory_collector *c, struct snapshot *s, rt_u32 path,
@@ -334,16 +348,11 @@ static int fill_stack(const struct memory_collector *c, struct snapshot *s, rt_u
 static void estimate_fns(const struct memory_collector *c, struct snapshot *s)
 {
 	for (size_t i = 0; i < s->fn_cnt && c->estimated; i++) {
-		struct snapshot_sums *a = &s->fns[i].alloc;
-		const struct estimate *live = &c->fn_live[i];
-		double most = (double)a->alloc_bytes;
+		struct snapshot_fn *fn = &s->fns[i];
 
-		a->freed_bytes = a->alloc_bytes - (uint64_t)llround(estimate__bytes(live, most));
-		a->freed_count = a->alloc_count -
-				 (uint64_t)llround(fmin(live->count, (double)a->alloc_count));
-		s->fns[i].alloc_estimated = true;
-		s->fns[i].alloc_error_bytes =
-			(uint64_t)llround(estimate__error(live, memory__sample(c->memory), most));
+		set_live(&c->fn_live[i], &fn->alloc);
+		fn->alloc_estimated = true;
+		fn->alloc_error_bytes = error_of(c, &c->fn_live[i], fn->alloc.alloc_bytes);
 	}
 }
 
@@ -404,18 +413,6 @@ static int fill_owners(struct memory_collector *c, struct snapshot *s, uint64_t 
 	return fill_native(c, s, now_ns);
 }
 
-/* Of all size classes together. */
-static uint64_t error_of(const struct memory_collector *c, rt_u32 allocator,
-			 const struct snapshot_sums *sums)
-{
-	struct estimate e = {};
-
-	for (unsigned int k = 0; k < RT_MEM_CLASSES; k++)
-		estimate__merge(&e, survivors__of_class(c->survivors, allocator, k));
-	return (uint64_t)llround(
-		estimate__error(&e, memory__sample(c->memory), (double)sums->alloc_bytes));
-}
-
 static int fill_allocator(const struct memory_collector *c, rt_u32 i,
 			  struct snapshot_allocator *out)
 {
@@ -435,12 +432,8 @@ static int fill_allocator(const struct memory_collector *c, rt_u32 i,
 	out->classes = calloc(SNAPSHOT_SIZE_CLASSES, sizeof(*out->classes));
 	if (!out->classes)
 		return -ENOMEM;
-	read_classes(c, i, out->classes);
-	for (size_t k = 0; k < SNAPSHOT_SIZE_CLASSES; k++)
-		add_sums(&out->sums, &out->classes[k]);
+	read_allocator(c, i, out->classes, &out->sums, &out->live_error_bytes);
 	out->estimated = is_estimated(c, i);
-	if (out->estimated)
-		out->live_error_bytes = error_of(c, i, &out->sums);
 	out->failed = events.failed;
 	out->unknown_frees = events.unknown_frees;
 	out->unowned_bytes = events.unowned_bytes;
