@@ -154,13 +154,20 @@ void cpu_rows__book(const struct cpu_rows *r, struct snapshot *s)
 			put_samples(&r->rows[i], &s->fns[r->rows[i].fn->row]);
 }
 
+static const char *base_name(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash ? slash + 1 : path;
+}
+
 /* As of probed functions of libraries: the file is part of the name. A place names its file. */
-static const char *name_of(const struct named_fn *fn, struct arena *arena)
+static const char *name_of(const struct named_fn *fn, const char *exe, struct arena *arena)
 {
 	struct strbuf sb = STRBUF_INIT;
 	const char *copy;
 
-	if (fn->f.kind == FRAME_LIB && fn->symbol && fn->f.module)
+	if (fn->symbol && strcmp(fn->f.module, exe) != 0)
 		strbuf__addf(&sb, "%s:", fn->f.module);
 	strbuf__adds(&sb, fn->f.name);
 	copy = sb.oom ? NULL : arena__strdup(arena, sb.s);
@@ -168,11 +175,12 @@ static const char *name_of(const struct named_fn *fn, struct arena *arena)
 	return copy;
 }
 
-static int put_row(const struct row *row, struct arena *arena, struct snapshot_fn *out)
+static int put_row(const struct row *row, const char *exe, struct arena *arena,
+		   struct snapshot_fn *out)
 {
 	const struct named_fn *fn = row->fn;
 
-	*out = (struct snapshot_fn){ .name = name_of(fn, arena),
+	*out = (struct snapshot_fn){ .name = name_of(fn, exe, arena),
 				     .crate = arena__strdup(arena, fn->crate ?: ""),
 				     .symbol = fn->symbol ? arena__strdup(arena, fn->symbol) : NULL,
 				     .module = arena__strdup(arena, fn->f.module),
@@ -205,6 +213,7 @@ int cpu_rows__append(struct cpu_rows *r, struct snapshot *s)
 	struct snapshot_profile *cpu = s->profiles->of[PROFILE_CPU];
 	size_t room = r->cnt < CPU_ROWS_MAX ? r->cnt : CPU_ROWS_MAX;
 	struct snapshot_fn *fns = realloc(s->fns, (s->fn_cnt + room + 1) * sizeof(*fns));
+	const char *exe = base_name(s->target.exe ?: "");
 	int err = 0;
 
 	if (!fns)
@@ -218,7 +227,7 @@ int cpu_rows__append(struct cpu_rows *r, struct snapshot *s)
 		if (!r->rows[i].samples)
 			break;
 		if (i < CPU_ROWS_MAX) {
-			err = put_row(&r->rows[i], s->arena, &s->fns[s->fn_cnt++]);
+			err = put_row(&r->rows[i], exe, s->arena, &s->fns[s->fn_cnt++]);
 			continue;
 		}
 		cpu->unlisted_fns++;

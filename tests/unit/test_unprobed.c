@@ -64,7 +64,8 @@ static const struct named_fn fns[FRAMES] = {
 	[PROBED] = { { "probed (b.rs:1)", "role", FRAME_OWN }, "probed", "role", 3 },
 	[PROBED_COPY] = { { "probed (b.rs:1)", "role", FRAME_OWN, true }, "probed", "role", 3 },
 	[NOWHERE] = { { "[unknown code]", NULL, FRAME_UNKNOWN }, NULL, "", NAMED_NO_ROW },
-	[SAME_IN_LIB] = { { "outer", "lib.so", FRAME_LIB }, "outer", "", NAMED_NO_ROW },
+	/* Rust, and of the same symbol */
+	[SAME_IN_LIB] = { { "outer", "lib.so", FRAME_OWN }, "outer", "role", NAMED_NO_ROW },
 };
 
 static const struct snapshot_fn *row_called(const struct snapshot *s, const char *name)
@@ -100,6 +101,7 @@ Test(unprobed, samples_become_rows)
 	for (int i = 0; i < FRAMES; i++)
 		by_frame[i] = i == NOWHERE ? NULL : &fns[i];
 	synth__add_stacks(s);
+	s->target.exe = "/usr/bin/role";
 	rows = cpu_rows__new(by_frame, FRAMES);
 	ADD(1, ROOT, OUTER, INNER_COPY);
 	ADD(2, ROOT, OUTER, INNER, INNER_COPY); /* once, however often */
