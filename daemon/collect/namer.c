@@ -26,9 +26,9 @@ struct namer {
 	const char *debug_file;
 	char root[64];
 	struct arena *arena;
-	VEC(struct named) known; /* by frame */
-	const char *main_crate;	 /* NULL: not known yet */
-	struct row_symbol *rows; /* of the planned functions, by file and symbol */
+	VEC(struct named *) known; /* by frame; in the arena: who has one keeps it */
+	const char *main_crate;	   /* NULL: not known yet */
+	struct row_symbol *rows;   /* of the planned functions, by file and symbol */
 	size_t row_cnt;
 };
 
@@ -142,7 +142,8 @@ void namer__free(struct namer *n)
 
 static int by_frame(const void *a, const void *b)
 {
-	const struct named *x = a, *y = b;
+	const struct named *x = *(const struct named *const *)a,
+			   *y = *(const struct named *const *)b;
 
 	return x->frame < y->frame ? -1 : x->frame > y->frame;
 }
@@ -154,11 +155,12 @@ static int by_value(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-static const struct named *find(const struct named *known, size_t cnt, uint64_t frame)
+static const struct named *find(struct named *const *known, size_t cnt, uint64_t frame)
 {
-	struct named key = { .frame = frame };
+	struct named key = { .frame = frame }, *at = &key;
+	struct named *const *found = cnt ? bsearch(&at, known, cnt, sizeof(at), by_frame) : NULL;
 
-	return cnt ? bsearch(&key, known, cnt, sizeof(key), by_frame) : NULL;
+	return found ? *found : NULL;
 }
 
 const struct named *namer__get(const struct namer *n, uint64_t frame)
@@ -367,15 +369,17 @@ static int learn_object(struct namer *n, const uint64_t *frames, size_t cnt)
 			n->main_crate = main_crate;
 	}
 	for (size_t i = 0; i < cnt && !err; i++) {
-		struct named *slot = vec__push(&n->known);
+		struct named *named = arena__alloc(n->arena, sizeof(*named));
+		struct named **slot = named ? vec__push(&n->known) : NULL;
 
 		err = slot ? 0 : -ENOMEM;
 		if (err)
 			break;
-		slot->frame = frames[i];
-		slot->fn.row = NAMED_NO_ROW;
-		err = RT_FRAME_OBJECT(frames[i]) == RT_OBJECT_KERNEL ? describe_kernel(n, slot)
-								     : describe(n, &names[i], slot);
+		*named = (struct named){ .frame = frames[i], .fn.row = NAMED_NO_ROW };
+		*slot = named;
+		err = RT_FRAME_OBJECT(frames[i]) == RT_OBJECT_KERNEL
+			      ? describe_kernel(n, named)
+			      : describe(n, &names[i], named);
 		if (err)
 			n->known.cnt--;
 	}

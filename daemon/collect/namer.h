@@ -45,15 +45,14 @@ int namer__learn(struct namer *n, uint64_t *frames, size_t cnt);
  * two-hundredth of the time after the last, unless `final`. *due_ns: of the caller, 0 at first. */
 int namer__look(struct namer *n, const uint64_t *frames, size_t cnt, bool final, uint64_t *due_ns);
 
-/* NULL: it was never learned. Holds until the next learning. */
+/* NULL: it was never learned. Holds as long as the namer. */
 const struct named *namer__get(const struct namer *n, uint64_t frame);
 
 struct frame_refs {
 	uint32_t *data;
 	size_t cnt, cap;
 };
-/* What frames of a snapshot are of, by their refs; NULL: no function. Hold until the next learning.
- */
+/* What frames of a snapshot are of, by their refs; NULL: no function. */
 struct frame_fns {
 	const struct named_fn **data;
 	size_t cnt, cap;
