@@ -4,10 +4,9 @@
  *
  * Only the outermost call of a thread counts: realloc may call malloc, and free. The call that has
  * begun is kept with its stack pointer; one that begins closely below it is inside it, one at or
- * above it shows that it is dead (a thread cancelled in the midst, a longjmp), and so does another
- * value where its return address was. Functions that never call another of their family need no
- * entry program (glibc's malloc and calloc): their end alone tells all, the size of the block being
- * in its chunk.
+ * above it shows that it is dead (a thread cancelled in the midst, a longjmp). Functions that never
+ * call another of their family need no entry program (glibc's malloc and calloc): their end alone
+ * tells all, the size of the block being in its chunk.
  *
  * A block's address belongs to nobody else from the allocator's return to its being called again
  * with it. So the table of blocks is written at the end of an allocation, before the caller sees
@@ -180,24 +179,9 @@ static __always_inline void on_unknown_free(rt_u64 cookie, rt_u64 block)
 		add(&e->unknown_bytes, chunk_bytes(block));
 }
 
-/*
- * Calls that are kept have a return probe, so their return address is the kernel's trampoline until
- * they return. One that was left by a longjmp has been overwritten by what is deeper now.
- */
-static __always_inline bool is_alive(struct task_struct *t, const struct rt_mem_call *call)
+static __always_inline bool is_inside(const struct rt_mem_call *call, rt_u64 sp)
 {
-	struct xol_area *area = t->mm->uprobes_state.xol_area;
-	rt_u64 slot;
-
-	return !area || bpf_probe_read_user(&slot, sizeof(slot), (void *)call->sp) ||
-	       slot == area->vaddr;
-}
-
-static __always_inline bool is_inside(struct task_struct *t, const struct rt_mem_call *call,
-				      rt_u64 sp)
-{
-	return call && call->sp && sp <= call->sp && call->sp - sp < ALLOCATOR_STACK_BYTES &&
-	       is_alive(t, call);
+	return call && call->sp && sp <= call->sp && call->sp - sp < ALLOCATOR_STACK_BYTES;
 }
 
 /* Entries of functions whose end will be seen. */
@@ -221,7 +205,7 @@ int mem_enter(struct pt_regs *ctx)
 		lose(RT_MEM_LOST_NO_STORAGE);
 		return 0;
 	}
-	if (is_inside(t, call, sp))
+	if (is_inside(call, sp))
 		return 0;
 	call->sp = sp;
 	call->op = op;
@@ -336,7 +320,7 @@ static __always_inline int on_return(struct pt_regs *ctx, bool native)
 	if (call && call->sp == sp && call->op == op && !alone) {
 		mine = *call;
 		call->sp = 0;
-	} else if (is_inside(t, call, sp)) {
+	} else if (is_inside(call, sp)) {
 		return 0;
 	} else if (!alone) {
 		lose(RT_MEM_LOST_ORPHANS);
@@ -420,7 +404,7 @@ int mem_entry(struct pt_regs *ctx)
 		call = bpf_task_storage_get(&calls, t, 0, 0);
 		if (call && call->skip)
 			call->skip = 0;
-		else if (ctx->di && !is_inside(t, call, ctx->sp))
+		else if (ctx->di && !is_inside(call, ctx->sp))
 			on_free(cookie, ctx->di);
 		break;
 	case RT_MEM_SKIP:
