@@ -19,7 +19,7 @@
 #define DEFAULT_MAX_BLOCKS 1000000
 #define MOST_BLOCKS 100000000
 #define DEFAULT_LEAK_AFTER_S 10
-#define DEFAULT_SAMPLE_BYTES (512u << 10)
+#define DEFAULT_SAMPLE_BYTES (64u << 10)
 #define MOST_SAMPLE_BYTES (1u << 30)
 
 enum {
@@ -165,7 +165,7 @@ static const struct argp_option table[] = {
 	{ "sample-bytes", KEY_SAMPLE_BYTES, "N[k|M|G]", 0,
 	  "--memory stacks: remember a sample of the blocks only, one of about N allocated bytes; "
 	  "what is live becomes an estimate, with its error. 1: each block, with its native stack; "
-	  "0: each, and no native stacks. By default each is remembered, and a sample (512k) has "
+	  "0: each, and no native stacks. By default each is remembered, and a sample (64k) has "
 	  "native stacks",
 	  3 },
 	{ "leak-after", KEY_LEAK_AFTER, "SEC", 0,

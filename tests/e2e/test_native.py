@@ -169,7 +169,7 @@ def test_native_sample_by_default():
     """Ownership is exact, native stacks are those of a sample."""
     snapshot, m, account = run(fixture=(4, 3000, 512))
     rows = by_stack(snapshot)
-    equal((m["sample_bytes"], m["sampled"]), (512 << 10, False), "the sample")
+    equal((m["sample_bytes"], m["sampled"]), (64 << 10, False), "the sample")
     check("estimated" not in m and m["unknown_frees"] == 0, "the totals are estimated")
     for key in KEYS:
         equal(sum(s[key] for s in m["stacks"]), m[key], f"{key} of all call paths")
