@@ -81,7 +81,8 @@ static void sparkline(struct strbuf *out, const struct snapshot_memory *m)
 		      hi);
 }
 
-static void process(const struct snapshot_memory *m, struct strbuf *text)
+static void process(const struct snapshot_memory *m, const struct memory_view *v,
+		    struct strbuf *text)
 {
 	char rss[TEXT_CELL], growth[TEXT_CELL], anon[TEXT_CELL], mapped[TEXT_CELL];
 
@@ -93,7 +94,7 @@ static void process(const struct snapshot_memory *m, struct strbuf *text)
 		     "Memory: %s resident (%s since the attach), %s of it anonymous; %s mapped",
 		     rss, growth, anon, mapped);
 	if (!m->source && m->history_cnt > 2) {
-		strbuf__addc(text, ' ');
+		strbuf__addc(text, utf8__width(text->s) + 1 + SPARKS > v->width ? '\n' : ' ');
 		sparkline(text, m);
 	}
 }
@@ -524,7 +525,7 @@ void memory__section(const struct snapshot *s, const struct memory_view *view, s
 	if (!m)
 		return;
 	text__gap(out);
-	process(m, &text);
+	process(m, view, &text);
 	lines(out, view, STYLE_PLAIN, &text);
 	if (m->source) {
 		live(m, &text);

@@ -121,7 +121,7 @@ static void head(const struct hot_view *v, struct strbuf *out)
 
 	strbuf__addf(&line, "%8s %s%8s %8s  %-*s %s", "Time",
 		     v->width >= SHARE_FROM ? "   Share " : "", "Waits", "Mean", HOW_COLUMNS, "How",
-		     "Waits in");
+		     "Waiting in");
 	text__cell(out, line.s, 0, STYLE_BOLD, v->colour);
 	strbuf__addc(out, '\n');
 	strbuf__free(&line);

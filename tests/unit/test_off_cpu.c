@@ -57,7 +57,7 @@ Test(off_cpu, waits_of_a_place_are_added_up)
 {
 	char *text = table_of(80, 10);
 
-	cr_expect_str_eq(text, "    Time    Share    Waits     Mean  How          Waits in\n"
+	cr_expect_str_eq(text, "    Time    Share    Waits     Mean  How          Waiting in\n"
 			       "   4.00s    44.4%       20    200ms  futex        role::serve\n"
 			       "   2.00s    22.2%       40   50.0ms  sleep        role::serve\n"
 			       "   1.50s    16.7%        3    500ms  epoll        role::serve\n"
