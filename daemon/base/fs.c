@@ -193,7 +193,7 @@ int fs__can_write(const char *path)
 		return try_folder(path);
 	if (S_ISDIR(st.st_mode))
 		return -EISDIR;
-	if (S_ISREG(st.st_mode))
-		return try_folder(path);
-	return access(path, W_OK) ? -errno : 0;
+	if (access(path, W_OK))
+		return -errno;
+	return S_ISREG(st.st_mode) ? try_folder(path) : 0;
 }
