@@ -26,7 +26,8 @@ static const char *what_it_is(const char *name)
 		{ "jump_fcontext", "it switches stacks" },
 		{ "make_fcontext", "it switches stacks" },
 		{ "coro_transfer", "it switches stacks" },
-		/* they unwind the thread's stack */
+		/* they unwind the stack, up to the first return probe: what is to be cleaned up
+		 * above it would be left undone */
 		{ "pthread_exit", "it ends threads from within" },
 		{ "pthread_cancel", "it cancels threads" },
 	};
