@@ -31,6 +31,7 @@ enum {
 	KEY_NO_THREADS,
 	KEY_STALL,
 	KEY_EXIT,
+	KEY_MAY_KILL,
 	KEY_BUDGET,
 	KEY_RAW,
 	KEY_EXE,
@@ -87,7 +88,8 @@ static const char doc[] =
 	"\n"
 	"A GLOB matches a whole demangled name without its hash: `*' any characters, `?' one.\n"
 	"Exit codes: 0 done, 1 failed while running, 2 usage, 3 no such process, 4 the machine "
-	"or rights do not allow it; with a command, the command's own.";
+	"or rights do not allow it, or it may kill the process; with a command, the command's "
+	"own, 127 when there is no such command, 126 when it cannot be started.";
 
 static const char args_doc[] =
 	"--pid N... | --name COMM | --exe PATH\n-- COMMAND [ARGUMENT...]\nlist "
@@ -126,7 +128,10 @@ static const struct argp_option table[] = {
 	  "long",
 	  1 },
 	{ NULL, 0, NULL, 0, "How long and where to", 2 },
-	{ "duration", 'd', "SEC", 0, "Stop by itself after SEC seconds", 2 },
+	{ "duration", 'd', "SEC", 0,
+	  "Stop by itself so long after the attach: 10 (seconds), 500ms, 5m, 2h. Waiting for a "
+	  "process is not limited by it",
+	  2 },
 	{ "interval", 'i', "SEC", 0,
 	  "Redraw and rewrite the files each SEC seconds (default: redraw 1, rewrite 10; at least "
 	  "0.02)",
@@ -148,8 +153,10 @@ static const struct argp_option table[] = {
 	{ NULL, 0, NULL, 0, "How to measure", 3 },
 	{ "exit", KEY_EXIT, "auto|sites|uretprobe", 0,
 	  "How a function's end is seen (auto: the safest. uretprobe: a panic through it kills the "
-	  "target)",
+	  "target; refused where one is seen to be possible)",
 	  3 },
+	{ "may-kill-target", KEY_MAY_KILL, NULL, 0,
+	  "--exit uretprobe: not refused, although it may", 3 },
 	{ "memory", KEY_MEMORY, "off|growth|live|stacks", 0,
 	  "growth (the default): how the process grows, and where. live: what is allocated and "
 	  "freed, exactly. stacks: also by whom, and what may be leaking",
@@ -202,26 +209,47 @@ static bool push(struct str_list *list, const char *s)
 	return slot != NULL;
 }
 
-/* A whole string that is a finite number. */
-static bool parse_number(const char *s, double *out)
+/* A finite number, and what follows it. */
+static bool parse_leading(const char *s, double *out, const char **rest)
 {
 	char *end;
 	double v;
 
 	errno = 0;
 	v = strtod(s, &end);
-	if (end == s || *end || errno || !isfinite(v))
+	if (end == s || errno || !isfinite(v))
 		return false;
 	*out = v;
+	*rest = end;
 	return true;
+}
+
+/* What a unit stands for; 0: it is none. Without one seconds are meant. */
+static double unit_s(const char *unit)
+{
+	static const struct {
+		const char *name;
+		double s;
+	} units[] = { { "", 1 }, { "s", 1 }, { "ms", 1e-3 }, { "m", 60 }, { "h", 3600 } };
+
+	for (size_t i = 0; i < sizeof(units) / sizeof(units[0]); i++)
+		if (!strcmp(unit, units[i].name))
+			return units[i].s;
+	return 0;
 }
 
 static void parse_seconds(struct argp_state *state, const char *name, const char *arg, double min,
 			  double *out)
 {
-	if (!parse_number(arg, out) || *out < min || *out > 1e9)
-		argp_error(state, "--%s needs a number of seconds, %g to 1e9: '%s'", name, min,
-			   arg);
+	const char *unit;
+	bool ok = parse_leading(arg, out, &unit);
+
+	*out *= ok ? unit_s(unit) : 0;
+	if (!ok || !unit_s(unit) || *out < min || *out > 1e9)
+		argp_error(state,
+			   "--%s needs a time from %g to 1e9 seconds, as 10, 500ms, 1.5m or 2h: "
+			   "'%s'",
+			   name, min, arg);
 }
 
 static void parse_pid(struct argp_state *state, const char *arg, struct options *o)
@@ -326,13 +354,15 @@ static const char *const allocator_words[] = { "auto", "rust", "malloc", "all", 
 
 static void parse_budget(struct argp_state *state, const char *arg, struct options *o)
 {
-	double percent;
+	const char *unit;
+	double percent = 0;
 
 	if (!strcmp(arg, "off")) {
 		o->budget = -1;
 		return;
 	}
-	if (!parse_number(arg, &percent) || percent <= 0 || percent > 100000)
+	if (!parse_leading(arg, &percent, &unit) || (*unit && strcmp(unit, "%")) || percent <= 0 ||
+	    percent > 100000)
 		argp_error(state, "--budget needs a percentage of one CPU above 0, or off: '%s'",
 			   arg);
 	o->budget = percent / 100;
@@ -443,6 +473,8 @@ static void check_whole(struct argp_state *state, const struct options *o)
 	if (!ways)
 		argp_error(state, o->command == COMMAND_LIST ? "list needs --pid or --exe"
 							     : "which process? give --pid N");
+	if (o->may_kill && o->exit != OPTION_EXIT_URETPROBE)
+		argp_error(state, "--may-kill-target is for --exit uretprobe");
 	if (o->no_threads && o->stall_s > 0)
 		argp_error(state, "--no-threads contradicts --stall");
 	if (o->by_thread && !o->cpu_profile_hz && !o->off_cpu)
@@ -501,6 +533,9 @@ static error_t parse_one(int key, char *arg, struct argp_state *state)
 		break;
 	case KEY_EXIT:
 		parse_exit(state, arg, o);
+		break;
+	case KEY_MAY_KILL:
+		o->may_kill = true;
 		break;
 	case KEY_BUDGET:
 		parse_budget(state, arg, o);

@@ -14,7 +14,10 @@ enum exit_code {
 	CODE_FAILED = 1,
 	CODE_USAGE = 2,
 	CODE_NO_PROCESS = 3,
-	CODE_NOT_ALLOWED = 4, /* the machine or the rights */
+	CODE_NOT_ALLOWED = 4, /* the machine or the rights; or the process might not survive it */
+	/* as shells, env and timeout have it */
+	CODE_BAD_COMMAND = 126, /* there, but it cannot be started */
+	CODE_NO_COMMAND = 127,
 };
 
 enum option_sort {
@@ -89,6 +92,7 @@ struct options {
 	unsigned int off_cpu_min_us;
 	unsigned int profile_stacks; /* 0: the default */
 	bool by_thread;
+	bool may_kill; /* return probes although they may kill the target */
 	bool no_functions, no_threads, raw, verbose;
 	double stall_s;		   /* what hangs that long is told; 0: the default */
 	const char *without;	   /* kernel features to take for missing (tests), or NULL */

@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/fs.h"
 #include "base/log.h"
 #include "base/strbuf.h"
 #include "base/vec.h"
@@ -20,24 +21,6 @@ struct output {
 	struct export_dest dest;
 	bool stream; /* takes one document, at the end */
 };
-
-static int check_writable(const struct export_dest *d)
-{
-	struct strbuf dir = STRBUF_INIT;
-	const char *slash = strrchr(d->path, '/');
-	int err = 0;
-
-	if (!strcmp(d->path, "-"))
-		return 0;
-	if (slash)
-		strbuf__add(&dir, d->path, slash == d->path ? 1 : (size_t)(slash - d->path));
-	else
-		strbuf__addc(&dir, '.');
-	if (access(d->path, F_OK) == 0 ? access(d->path, W_OK) : access(dir.s, W_OK))
-		err = -errno;
-	strbuf__free(&dir);
-	return err;
-}
 
 static bool is_stream(const char *path)
 {
@@ -74,7 +57,7 @@ static int add(struct outputs *o, const char *spec)
 				  spec);
 			return CODE_USAGE;
 		}
-	err = check_writable(&dest);
+	err = strcmp(dest.path, "-") ? fs__can_write(dest.path) : 0;
 	if (err) {
 		log_error("cannot write '%s': %s", dest.path, strerror(-err));
 		return CODE_FAILED;
@@ -119,11 +102,12 @@ static int check_recorded(const struct output *out, const struct options *opts)
 	return CODE_USAGE;
 }
 
-int outputs__check(const struct options *opts)
+int outputs__check(const struct options *opts, bool *on_stdout)
 {
 	struct outputs o = {};
 	int code = outputs__open(&o, opts);
 
+	*on_stdout = o.on_stdout;
 	for (size_t i = 0; i < o.cnt && !code; i++)
 		code = check_recorded(&o.data[i], opts);
 

@@ -25,8 +25,8 @@ struct outputs {
 
 /* Adds each -o: it must be known to work before anything else is done. */
 int outputs__open(struct outputs *o, const struct options *opts);
-/* Whether they will do, for as many processes as there are. */
-int outputs__check(const struct options *opts);
+/* Whether they will do, for as many processes as there are; whether standard output is taken. */
+int outputs__check(const struct options *opts, bool *on_stdout);
 /* Those of one process: without -o, ./roletrace-COMM-PID.json. */
 int outputs__open_run(struct outputs *o, const struct options *opts, const char *comm, int pid);
 void outputs__free(struct outputs *o);

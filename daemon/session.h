@@ -20,6 +20,7 @@ struct session {
 	pid_t child;	   /* started by us; 0: none */
 	bool held;	   /* it has not been let run yet */
 	bool stopped;	   /* a signal said so */
+	bool stdout_taken; /* by an output: a child must not write there */
 	uint64_t start_ns; /* the first attach; 0: not yet */
 	uint64_t stop_ns;  /* 0: no limit, or not attached yet */
 };

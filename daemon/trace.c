@@ -82,6 +82,36 @@ static void say_notes(const struct plan *plan, const struct target *t)
 		log_info("%s", plan->hint);
 }
 
+static bool takes_block_stacks(const struct options *o)
+{
+	return o->memory == OPTION_MEMORY_STACKS && o->sample_bytes;
+}
+
+/* What can be known of the end before it. */
+static void say_too_short(const struct options *o)
+{
+	if (o->memory == OPTION_MEMORY_STACKS && o->duration_s > 0 &&
+	    o->duration_s < 2 * o->leak_after_s)
+		log_warn("too short a look to tell leaks: -d %g is less than twice --leak-after, "
+			 "%g s",
+			 o->duration_s, o->leak_after_s);
+}
+
+/* The target is not ours to risk: where it may unwind or switch stacks only on demand. */
+static int judge_return_probes(const struct options *o, const struct plan *plan)
+{
+	if (plan->exit != PLAN_EXIT_URETPROBE || !plan->fn_cnt || !plan->uret_why)
+		return CODE_OK;
+	if (o->may_kill) {
+		log_warn("--exit uretprobe may kill the target: %s", plan->uret_why);
+		return CODE_OK;
+	}
+	log_error("--exit uretprobe is refused, for it may kill the target: %s; without it "
+		  "roletrace is safe here (--may-kill-target takes the risk)",
+		  plan->uret_why);
+	return CODE_NOT_ALLOWED;
+}
+
 static int make_plan(struct run *r)
 {
 	if (!r->opts->no_functions || r->opts->memory >= OPTION_MEMORY_LIVE)
@@ -106,11 +136,6 @@ static bool go_below(struct run *r, const bool *unreached)
 	plan__free(r->plan);
 	r->plan = NULL;
 	return !make_plan(r);
-}
-
-static bool takes_block_stacks(const struct options *o)
-{
-	return o->memory == OPTION_MEMORY_STACKS && o->sample_bytes;
 }
 
 /* The second try is on the files below. */
@@ -234,7 +259,7 @@ static int attach(struct run *r)
 	char *reason = NULL;
 	int err;
 
-	if (r->plan->exit == PLAN_EXIT_URETPROBE)
+	if (r->plan->exit == PLAN_EXIT_URETPROBE && !r->plan->uret_why)
 		log_warn("--exit uretprobe: a panic that unwinds through a traced function will "
 			 "kill the target");
 	err = keep_stacks(r);
@@ -283,9 +308,11 @@ static int prepare(struct run *r, int pid)
 		log__set_before(clear_screen, r);
 	code = outputs__open_run(&r->outputs, r->opts, r->target.comm, pid);
 	code = code ?: make_plan(r);
+	code = code ?: judge_return_probes(r->opts, r->plan);
 	if (code)
 		return code;
 	say_notes(r->plan, &r->target);
+	say_too_short(r->opts);
 	return attach(r);
 }
 
@@ -474,6 +501,7 @@ static int finish(struct run *r)
 	code = outputs__write(&r->outputs, s, true);
 	if (r->outputs.on_stdout)
 		ro.colour = false;
+	ro.hint_said = true;
 	err = report__print(s, &ro, report);
 	if ((err || fflush(report)) && errno != EPIPE) {
 		log_error("cannot print the report: %s", strerror(err ? -err : errno));
@@ -573,7 +601,7 @@ static int trace_one(const struct options *opts)
 	int code = session__open(&session, opts);
 
 	/* wrong input is said before anything is looked at */
-	code = code ?: outputs__check(opts);
+	code = code ?: outputs__check(opts, &session.stdout_taken);
 	code = code ?: machine__probe(opts, false, &machine);
 	code = code ?: machine__check(&machine);
 	if (!code)
@@ -585,10 +613,11 @@ static int trace_one(const struct options *opts)
 
 int trace__run(const struct options *opts)
 {
+	bool on_stdout;
 	int code;
 
 	if (opts->pids.cnt < 2)
 		return trace_one(opts);
-	code = outputs__check(opts);
+	code = outputs__check(opts, &on_stdout);
 	return code ?: several__run(opts, trace_one);
 }

@@ -162,3 +162,38 @@ int fs__write_atomic(const char *path, const void *data, size_t len)
 	free(folder);
 	return err;
 }
+
+/* Another name than that of the file which is written: both may be there at once. */
+static int try_folder(const char *path)
+{
+	struct strbuf tmp = STRBUF_INIT;
+	char *folder = folder_of(path);
+	int err = -ENOMEM, fd;
+	bool named;
+
+	strbuf__addf(&tmp, "%s.try-%d", path, getpid());
+	if (folder && !tmp.oom) {
+		fd = open_unnamed(folder, tmp.s, &named);
+		err = fd < 0 ? -errno : 0;
+		if (fd >= 0)
+			close(fd);
+		if (fd >= 0 && named)
+			unlink(tmp.s);
+	}
+	strbuf__free(&tmp);
+	free(folder);
+	return err;
+}
+
+int fs__can_write(const char *path)
+{
+	struct stat st;
+
+	if (stat(path, &st))
+		return try_folder(path);
+	if (S_ISDIR(st.st_mode))
+		return -EISDIR;
+	if (access(path, W_OK))
+		return -errno;
+	return S_ISREG(st.st_mode) ? try_folder(path) : 0;
+}

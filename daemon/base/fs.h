@@ -21,6 +21,12 @@ int fs__read_max(const char *path, size_t max_bytes, struct strbuf *out);
  */
 int fs__write_atomic(const char *path, const void *data, size_t len);
 
+/*
+ * Whether fs__write_atomic has a place to write to, found out by making a file there and taking it
+ * away again. 0 or -errno.
+ */
+int fs__can_write(const char *path);
+
 /* Writes all of data to fd. */
 int fs__write_all(int fd, const void *data, size_t len);
 

@@ -11,6 +11,7 @@
 #include "base/glob.h"
 #include "base/strbuf.h"
 #include "plan/inlined.h"
+#include "plan/leaps.h"
 #include "plan/profile.h"
 #include "plan/rows.h"
 #include "plan/select.h"
@@ -353,6 +354,8 @@ static int read_object(struct build *b, struct reading *r, const struct profile 
 	b->img = r->img;
 	b->sel = &r->sel;
 	err = rows__add(b);
+	if (!err && req->exit == PLAN_EXIT_URETPROBE && !b->plan->uret_why)
+		err = leaps__find(r->src->fd, b, &b->plan->uret_why);
 	if (!err)
 		find_lines(b, r);
 	if (!err && !r->src->index) {

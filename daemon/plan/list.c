@@ -95,14 +95,30 @@ static void print_functions(const struct plan *plan, const struct rt_prices *pri
 	fprintf(out, "async: the poll function of an async function; its calls are polls.\n\n");
 }
 
+/* Copies of one function stand one behind the other. */
+static size_t copies_of(const struct plan *plan, size_t i)
+{
+	const struct plan_skip *s = plan->skipped;
+	size_t cnt = 1;
+
+	while (i + cnt < plan->skip_cnt && !strcmp(s[i + cnt].name, s[i].name) &&
+	       s[i + cnt].why == s[i].why)
+		cnt++;
+	return cnt;
+}
+
 static void print_skipped(const struct plan *plan, FILE *out)
 {
 	if (!plan->skip_cnt)
 		return;
 	fprintf(out, "not probed:\n");
-	for (size_t i = 0; i < plan->skip_cnt; i++)
-		fprintf(out, "  %s: %s\n", plan->skipped[i].name,
-			plan_refusal_text(plan->skipped[i].why));
+	for (size_t i = 0, cnt; i < plan->skip_cnt; i += cnt) {
+		cnt = copies_of(plan, i);
+		fprintf(out, "  %s", plan->skipped[i].name);
+		if (cnt > 1)
+			fprintf(out, " (x%zu)", cnt);
+		fprintf(out, ": %s\n", plan_refusal_text(plan->skipped[i].why));
+	}
 	fprintf(out, "\n");
 }
 
@@ -173,6 +189,8 @@ static void print_totals(const struct plan *plan, FILE *out)
 	else
 		fprintf(out, ", %zu exit probes (%zu single-stepped)", t.exits, t.stepped_exits);
 	fprintf(out, ", %zu at a caught panic\n", plan->catch_cnt);
+	if (plan->uret_why)
+		fprintf(out, "return probes are refused here: %s\n", plan->uret_why);
 	if (plan->profile)
 		fprintf(out, "profile: %s\n", plan->profile);
 	fprintf(out, "build-id: %s\n", plan->build_id ? plan->build_id : "none");

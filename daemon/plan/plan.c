@@ -112,6 +112,7 @@ void plan__free(struct plan *plan)
 	free(plan->mem_sites);
 	free(plan->memory_why);
 	free(plan->late_why);
+	free(plan->uret_why);
 	free(plan->objects);
 	free(plan->notes);
 	free(plan->fns);

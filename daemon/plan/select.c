@@ -41,7 +41,8 @@ struct scan {
 	VEC(struct candidate) all;
 	VEC(struct pick) picks;
 	VEC(const struct symbol *) catches;
-	bool *matched; /* per --function: something had that name */
+	bool *matched;	       /* per --function: something had that name */
+	const char *main_unit; /* where the main function was compiled; "": unknown */
 };
 
 /* std and what is linked into it: nobody's own code. */
@@ -274,6 +275,7 @@ static int find_main_crate(struct scan *s)
 	}
 	if (!best)
 		return 0;
+	s->main_unit = image__str(s->img, best->sym->file);
 	s->out->main_crate = strdup(s->crates.data[best->crate].name);
 	return s->out->main_crate ? 0 : -ENOMEM;
 }
@@ -346,10 +348,10 @@ static int choose_asked(struct scan *s, char **reason)
 static int choose_default(struct scan *s)
 {
 	const struct profile *profile = s->profile;
-	int err = find_main_crate(s);
+	int err = 0;
 
 	s->out->by_default = true;
-	if (!err && !s->out->main_crate)
+	if (!s->out->main_crate)
 		err = crate_from_exe(s);
 	for (size_t i = 1; !err && i < s->crates.cnt; i++) {
 		struct crate *crate = &s->crates.data[i];
@@ -371,13 +373,19 @@ static int by_count(const void *a, const void *b)
 	return strcmp((*x)->name, (*y)->name);
 }
 
+/* A program may be called like a part of std: its own crate is none for that. */
+static bool is_std_alone(const struct scan *s, const char *crate)
+{
+	return is_std(crate) && (!s->out->main_crate || strcmp(crate, s->out->main_crate) != 0);
+}
+
 static int list_top_crates(struct scan *s)
 {
 	VEC(const struct crate *) top = { NULL, 0, 0 };
 	struct strbuf sb = STRBUF_INIT;
 
 	for (size_t i = 1; i < s->crates.cnt; i++)
-		if (!is_std(s->crates.data[i].name)) {
+		if (!is_std_alone(s, s->crates.data[i].name)) {
 			const struct crate **slot = vec__push(&top);
 
 			if (!slot)
@@ -468,9 +476,24 @@ static char *with_tag(const struct scan *s, char *name, const struct candidate *
 	return strbuf__take(&sb);
 }
 
+/*
+ * A program that is called like a part of std has its functions from other units than that has
+ * ("alloc.57fa48a3e9e9813a-cgu.0"); by their names they are one crate.
+ */
+static bool is_from_std(const struct scan *s, const struct candidate *c)
+{
+	const char *crate = s->crates.data[c->crate].name, *end;
+
+	if (!s->out->by_default || !s->main_unit || !is_std(crate) || is_std_alone(s, crate))
+		return false;
+	end = strstr(s->main_unit, "-cgu.");
+	return end && strncmp(image__str(s->img, c->sym->file), s->main_unit,
+			      (size_t)(end - s->main_unit)) != 0;
+}
+
 static int pick(struct scan *s, const struct candidate *c)
 {
-	bool wanted = s->crates.data[c->crate].chosen;
+	bool wanted = s->crates.data[c->crate].chosen && !is_from_std(s, c);
 	struct pick *p;
 	char *name = NULL;
 
@@ -521,6 +544,8 @@ int select__run(const struct image *img, const struct plan_request *req,
 		err = -ENOMEM;
 	if (!err)
 		err = collect(&s);
+	if (!err)
+		err = find_main_crate(&s);
 	if (!err)
 		err = list_top_crates(&s);
 	if (!err)

@@ -126,6 +126,7 @@ void wire__write(const struct plan *p, struct strbuf *out)
 	put_str(out, p->build_id);
 	put_str(out, p->profile);
 	put_str(out, p->hint);
+	put_str(out, p->uret_why);
 	put(out, p->symbol_cnt);
 	put(out, p->no_symbols);
 	put(out, p->exit);
@@ -332,6 +333,7 @@ static void get_plan(struct reader *r, struct plan *p)
 	p->build_id = get_str(r);
 	p->profile = get_str(r);
 	p->hint = get_str(r);
+	p->uret_why = get_str(r);
 	p->symbol_cnt = get(r);
 	p->no_symbols = get_below(r, 2);
 	p->exit = get_below(r, PLAN_EXIT_URETPROBE + 1);

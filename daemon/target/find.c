@@ -63,13 +63,14 @@ static bool has_ended(int pid)
 	return ended;
 }
 
-int find__process(const struct find_request *req)
+int find__process(const struct find_request *req, unsigned int *cnt)
 {
 	DIR *proc = opendir("/proc");
 	uint64_t youngest = 0;
 	struct dirent *ent;
 	int found = 0;
 
+	*cnt = 0;
 	if (!proc)
 		return -errno;
 	while ((ent = readdir(proc))) {
@@ -83,6 +84,7 @@ int find__process(const struct find_request *req)
 			continue;
 		if (has_ended(pid) || target__start_ticks(pid, &start))
 			continue;
+		++*cnt;
 		if (!found || start > youngest) {
 			found = pid;
 			youngest = start;

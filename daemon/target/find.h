@@ -14,9 +14,9 @@ struct find_request {
 };
 
 /*
- * The pid of the process that fits; the youngest when several do. 0: none yet. -errno when /proc
- * cannot be read.
+ * The pid of the process that fits; the youngest when several do, *cnt of them. 0: none yet.
+ * -errno when /proc cannot be read.
  */
-int find__process(const struct find_request *req);
+int find__process(const struct find_request *req, unsigned int *cnt);
 
 #endif

@@ -12,12 +12,14 @@
 
 #include "base/fail.h"
 
-static void child_main(char *const argv[], const sigset_t *mask, int failure)
+static void child_main(char *const argv[], const struct spawn_opts *opts, int failure)
 {
 	int err;
 
+	if (opts->no_stdout)
+		dup2(STDERR_FILENO, STDOUT_FILENO);
 	signal(SIGPIPE, SIG_DFL);
-	sigprocmask(SIG_SETMASK, mask, NULL);
+	sigprocmask(SIG_SETMASK, opts->mask, NULL);
 	if (!ptrace(PTRACE_TRACEME, 0, NULL, NULL))
 		execvp(argv[0], argv);
 	err = errno;
@@ -36,7 +38,7 @@ static int wait_for(pid_t pid, int *status)
 	return got < 0 ? -errno : 0;
 }
 
-int spawn__held(char *const argv[], const sigset_t *mask, pid_t *pid, char **reason)
+int spawn__held(char *const argv[], const struct spawn_opts *opts, pid_t *pid, char **reason)
 {
 	int failure[2], err = 0, status = 0;
 	pid_t child;
@@ -52,7 +54,7 @@ int spawn__held(char *const argv[], const sigset_t *mask, pid_t *pid, char **rea
 		return -err;
 	}
 	if (!child)
-		child_main(argv, mask, failure[1]);
+		child_main(argv, opts, failure[1]);
 	close(failure[1]);
 	/* closed by a good exec: nothing to read */
 	if (read(failure[0], &err, sizeof(err)) != sizeof(err))

@@ -8,13 +8,19 @@
 #define TARGET_SPAWN_H
 
 #include <signal.h>
+#include <stdbool.h>
 #include <sys/types.h>
 
+struct spawn_opts {
+	const sigset_t *mask; /* signals */
+	bool no_stdout; /* it is somebody else's: what the program says there goes to stderr */
+};
+
 /*
- * Starts argv (NULL at the end, looked up in PATH) with the given signal mask. 0, or -errno with
- * one line in *reason (malloc'd): the program cannot be started.
+ * Starts argv (NULL at the end, looked up in PATH). 0 or -errno; with one line in *reason
+ * (malloc'd) it is the program that cannot be started.
  */
-int spawn__held(char *const argv[], const sigset_t *mask, pid_t *pid, char **reason);
+int spawn__held(char *const argv[], const struct spawn_opts *opts, pid_t *pid, char **reason);
 /* Lets it run. */
 int spawn__release(pid_t pid);
 /* Ends one that was never released. */

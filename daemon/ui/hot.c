@@ -7,6 +7,7 @@
 
 #include "base/strbuf.h"
 #include "base/utf8.h"
+#include "ui/off_cpu.h"
 #include "ui/text.h"
 
 #define CELLS 18 /* columns of the figures in front of a name */
@@ -306,7 +307,7 @@ static void print_off_cpu(const struct snapshot *s, const struct hot_view *v, st
 		strbuf__addf(out,
 			     "  %llu of them had begun before and are counted since the attach\n",
 			     (unsigned long long)of->older);
-	print_rows(s->profiles, of, v, out);
+	off_cpu__rows(s->profiles, of, v, out);
 	print_threads(of, out);
 	print_doubts(of, "waits", out);
 }

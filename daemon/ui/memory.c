@@ -81,7 +81,8 @@ static void sparkline(struct strbuf *out, const struct snapshot_memory *m)
 		      hi);
 }
 
-static void process(const struct snapshot_memory *m, struct strbuf *text)
+static void process(const struct snapshot_memory *m, const struct memory_view *v,
+		    struct strbuf *text)
 {
 	char rss[TEXT_CELL], growth[TEXT_CELL], anon[TEXT_CELL], mapped[TEXT_CELL];
 
@@ -93,7 +94,7 @@ static void process(const struct snapshot_memory *m, struct strbuf *text)
 		     "Memory: %s resident (%s since the attach), %s of it anonymous; %s mapped",
 		     rss, growth, anon, mapped);
 	if (!m->source && m->history_cnt > 2) {
-		strbuf__addc(text, ' ');
+		strbuf__addc(text, utf8__width(text->s) + 1 + SPARKS > v->width ? '\n' : ' ');
 		sparkline(text, m);
 	}
 }
@@ -448,19 +449,70 @@ static void growth_row(struct strbuf *out, const struct memory_view *v,
 	strbuf__addc(out, '\n');
 }
 
+static bool is_same_growth(const struct snapshot_growth *a, const struct snapshot_growth *b)
+{
+	if (!a->thread != !b->thread)
+		return false;
+	if (a->thread)
+		return !strcmp(a->thread, b->thread);
+	return !strcmp(a->frames[a->depth - 1], b->frames[b->depth - 1]);
+}
+
+static void add_growth(struct snapshot_growth *to, const struct snapshot_growth *g)
+{
+	to->page_faults += g->page_faults;
+	to->mapped_bytes += g->mapped_bytes;
+	to->unmapped_bytes += g->unmapped_bytes;
+	to->data_bytes += g->data_bytes;
+}
+
+static int by_growth(const void *a, const void *b)
+{
+	const struct snapshot_growth *x = a, *y = b;
+	int64_t gx = x->data_bytes + (int64_t)x->page_faults * 4096;
+	int64_t gy = y->data_bytes + (int64_t)y->page_faults * 4096;
+
+	return gx < gy ? 1 : gx > gy ? -1 : 0;
+}
+
+/* By function: two paths to one would look alike here, the file has them apart. NULL: no memory. */
+static struct snapshot_growth *merge_growth(const struct snapshot_memory *m, size_t *cnt)
+{
+	struct snapshot_growth *all = calloc(m->growth_cnt + 1, sizeof(*all));
+
+	*cnt = 0;
+	for (size_t i = 0; all && i < m->growth_cnt; i++) {
+		size_t at = 0;
+
+		while (at < *cnt && !is_same_growth(&all[at], &m->growth[i]))
+			at++;
+		if (at < *cnt)
+			add_growth(&all[at], &m->growth[i]);
+		else
+			all[(*cnt)++] = m->growth[i];
+	}
+	if (*cnt)
+		qsort(all, *cnt, sizeof(*all), by_growth);
+	return all;
+}
+
 static void growth(struct strbuf *out, const struct memory_view *v, const struct snapshot_memory *m)
 {
-	size_t limit = v->limit ? v->limit : GROWTH_SHOWN;
+	size_t limit = v->limit ? v->limit : GROWTH_SHOWN, cnt;
+	struct snapshot_growth *all = merge_growth(m, &cnt);
 	struct strbuf more = STRBUF_INIT;
 
-	if (m->growth_cnt)
+	if (!all)
+		out->oom = true;
+	if (cnt)
 		growth_head(out, v, m);
-	for (size_t i = 0; i < m->growth_cnt && i < limit; i++)
-		growth_row(out, v, m, &m->growth[i]);
-	if (m->growth_cnt > limit) {
-		strbuf__addf(&more, "... and %zu more", m->growth_cnt - limit);
+	for (size_t i = 0; i < cnt && i < limit; i++)
+		growth_row(out, v, m, &all[i]);
+	if (cnt > limit) {
+		strbuf__addf(&more, "... and %zu more", cnt - limit);
 		lines(out, v, STYLE_DIM, &more);
 	}
+	free(all);
 	if (m->maps_why)
 		line(out, v, STYLE_DIM, m->maps_why);
 }
@@ -473,7 +525,7 @@ void memory__section(const struct snapshot *s, const struct memory_view *view, s
 	if (!m)
 		return;
 	text__gap(out);
-	process(m, &text);
+	process(m, view, &text);
 	lines(out, view, STYLE_PLAIN, &text);
 	if (m->source) {
 		live(m, &text);

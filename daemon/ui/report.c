@@ -22,6 +22,7 @@
 
 #define EDGES_SHOWN 5
 #define SKIPPED_SHOWN 3
+#define UNCALLED_NAMED 3
 #define SHED_SHOWN 10u
 #define HOT_ROWS 10
 
@@ -357,13 +358,32 @@ static void shed(struct report *r)
 		sayf(r, STYLE_WARM, "  and %zu more functions", left);
 }
 
+static bool is_uncalled(const struct snapshot_fn *fn)
+{
+	return !fn->unprobed && !fn->calls && !fn->in_flight;
+}
+
+static void name_line(struct report *r, const char *name)
+{
+	struct strbuf line = STRBUF_INIT;
+
+	text__name(&line, name, r->width > 24 ? r->width - 2 : 20);
+	sayf(r, STYLE_PLAIN, "  %s", line.s ? line.s : "");
+	strbuf__free(&line);
+}
+
 static void never_called(struct report *r)
 {
 	size_t cnt = snapshot__probed(r->s) - r->order_cnt;
+	bool named = cnt <= UNCALLED_NAMED;
 
-	if (cnt && r->order_cnt)
-		sayf(r, STYLE_PLAIN, "%zu traced function%s never called.", cnt,
-		     cnt == 1 ? " was" : "s were");
+	if (!cnt || !r->order_cnt)
+		return;
+	sayf(r, STYLE_PLAIN, "%zu traced function%s never called%s", cnt,
+	     cnt == 1 ? " was" : "s were", named ? ":" : ".");
+	for (size_t i = 0; i < r->s->fn_cnt && named; i++)
+		if (is_uncalled(&r->s->fns[i]))
+			name_line(r, r->s->fns[i].name);
 }
 
 static void left_out(struct report *r)
@@ -373,26 +393,46 @@ static void left_out(struct report *r)
 		     snapshot__probed(r->s), snapshot__probed(r->s) + r->opts->left_out);
 }
 
+/* Copies of one function stand one behind the other. */
+static size_t copies_of(const struct snapshot *s, size_t i)
+{
+	size_t cnt = 1;
+
+	while (i + cnt < s->skip_cnt && !strcmp(s->skipped[i + cnt].name, s->skipped[i].name) &&
+	       !strcmp(s->skipped[i + cnt].reason, s->skipped[i].reason))
+		cnt++;
+	return cnt;
+}
+
+static void skip_line(struct report *r, const struct snapshot_skip *s, size_t copies)
+{
+	size_t reason = utf8__width(s->reason);
+	struct strbuf line = STRBUF_INIT;
+	char times[TEXT_CELL] = "";
+
+	if (copies > 1)
+		snprintf(times, sizeof(times), " (x%zu)", copies);
+	reason += strlen(times);
+	text__name(&line, s->name, r->width > reason + 24 ? r->width - reason - 4 : 20);
+	sayf(r, STYLE_PLAIN, "  %s%s: %s", line.s, times, s->reason);
+	strbuf__free(&line);
+}
+
 static void skipped(struct report *r)
 {
 	const struct snapshot *s = r->s;
-	struct strbuf line = STRBUF_INIT;
+	size_t same, i = 0;
 
 	if (s->skip_cnt)
 		sayf(r, STYLE_PLAIN, "%zu function%s not probed:", s->skip_cnt,
 		     s->skip_cnt == 1 ? "" : "s");
-	for (size_t i = 0; i < s->skip_cnt && i < SKIPPED_SHOWN; i++) {
-		size_t reason = utf8__width(s->skipped[i].reason);
-
-		strbuf__reset(&line);
-		text__name(&line, s->skipped[i].name,
-			   r->width > reason + 24 ? r->width - reason - 4 : 20);
-		sayf(r, STYLE_PLAIN, "  %s: %s", line.s, s->skipped[i].reason);
+	for (size_t shown = 0; i < s->skip_cnt && shown < SKIPPED_SHOWN; shown++, i += same) {
+		same = copies_of(s, i);
+		skip_line(r, &s->skipped[i], same);
 	}
-	if (s->skip_cnt > SKIPPED_SHOWN)
+	if (i < s->skip_cnt)
 		sayf(r, STYLE_PLAIN, "  and %zu more (`roletrace list` names all)",
-		     s->skip_cnt - SKIPPED_SHOWN);
-	strbuf__free(&line);
+		     s->skip_cnt - i);
 }
 
 static void nothing(struct report *r)
@@ -466,7 +506,7 @@ static void compose(struct report *r)
 	never_called(r);
 	left_out(r);
 	skipped(r);
-	if (r->s->hint)
+	if (r->s->hint && !r->opts->hint_said)
 		say(r, STYLE_BOLD, r->s->hint);
 }
 

@@ -18,6 +18,7 @@ struct report_opts {
 	enum snapshot_sort sort;
 	size_t left_out; /* functions that a filter took out of the snapshot */
 	bool chosen;	 /* those left were asked for, whosever they are */
+	bool hint_said;	 /* the snapshot's hint was told before */
 	bool colour;
 };
 

@@ -60,11 +60,63 @@ static void add_headline(const struct snapshot_stall *s, struct strbuf *line)
 	strbuf__adds(line, who + 2);
 }
 
+/* What hung went on, or ended. */
+static void add_over(const struct snapshot_stall *s, struct strbuf *line)
+{
+	uint64_t later_ns =
+		s->over_unix_ns > s->seen_unix_ns ? s->over_unix_ns - s->seen_unix_ns : 0;
+	char after[TEXT_CELL];
+
+	text__duration(after, s->age_ns + later_ns);
+	strbuf__addf(line, "; over after %s", after);
+}
+
 static void add_who(const struct stall_thread *t, struct strbuf *line)
 {
 	strbuf__addf(line, "  %d (", t->tid);
 	utf8__add_printable(line, t->name);
 	strbuf__addf(line, "): ");
+}
+
+/* ---- traced calls ---- */
+
+/* Where in the native stack the traced calls are: index + 1 of a frame, 0: nowhere. */
+struct traced {
+	uint32_t at[STALL_FRAMES];
+};
+
+/* A traced function may have a tag behind its name, to be unique. */
+static bool is_function(const char *traced, const char *frame)
+{
+	size_t len = strlen(frame);
+
+	return !strncmp(traced, frame, len) && (!traced[len] || traced[len] == ' ');
+}
+
+/* From the innermost on, both ways: either list may lack the other's outer part. */
+static struct traced find_traced(const struct stall_thread *t)
+{
+	struct traced traced = {};
+	uint32_t end = t->stack.frames ? t->stack.depth : 0;
+
+	for (size_t i = t->frame_cnt; i-- > 0;) {
+		uint32_t at = end;
+
+		while (at && !is_function(t->frames[i].name, t->stack.frames[at - 1].name))
+			at--;
+		traced.at[i] = at;
+		end = at ? at - 1 : end;
+	}
+	return traced;
+}
+
+/* How long the call of a frame has been open; 0: it is not traced. */
+static uint64_t age_of(const struct stall_thread *t, const struct traced *traced, uint32_t frame)
+{
+	for (size_t i = 0; i < t->frame_cnt; i++)
+		if (traced->at[i] == frame + 1)
+			return t->frames[i].age_ns;
+	return 0;
 }
 
 static void add_wait(const struct stall_thread *t, struct strbuf *line)
@@ -85,13 +137,16 @@ static void add_wait(const struct stall_thread *t, struct strbuf *line)
 		strbuf__adds(line, ", holder unknown");
 }
 
-/* Innermost first: that is where it hangs. */
-static void add_frames(const struct stall_thread *t, unsigned int width, struct strbuf *out)
+/* Traced calls that the native stack does not show. Innermost first: that is where it hangs. */
+static void add_frames(const struct stall_thread *t, const struct traced *traced,
+		       unsigned int width, struct strbuf *out)
 {
 	struct strbuf line = STRBUF_INIT;
 	char age[TEXT_CELL];
 
 	for (size_t i = t->frame_cnt; i-- > 0;) {
+		if (traced->at[i])
+			continue;
 		text__duration(age, t->frames[i].age_ns);
 		strbuf__addf(&line, "      in ");
 		text__name(&line, t->frames[i].name, width > 40 ? width - 24 : 80);
@@ -118,14 +173,20 @@ static bool has_own(const struct snapshot_backtrace *b)
 	return false;
 }
 
-static void add_frame(const struct snapshot_frame *f, unsigned int width, struct strbuf *out)
+static void add_frame(const struct snapshot_frame *f, uint64_t age_ns, unsigned int width,
+		      struct strbuf *out)
 {
+	unsigned int taken = age_ns ? 24 : 12;
 	struct strbuf line = STRBUF_INIT;
+	char age[TEXT_CELL];
 
 	strbuf__adds(&line, "      at ");
-	text__name(&line, f->name, width > 40 ? width - 12 : 160);
+	text__name(&line, f->name, width > 40 ? width - taken : 160);
 	if (f->inlined)
 		strbuf__adds(&line, " (inlined)");
+	text__duration(age, age_ns);
+	if (age_ns)
+		strbuf__addf(&line, " for %s", age);
 	add_line(out, &line, width, STYLE_PLAIN, false);
 	strbuf__free(&line);
 }
@@ -154,23 +215,25 @@ static void add_note(const char *why, unsigned int width, bool colour, struct st
  * Innermost first, as debuggers do, in full width: the frames of the role and its crates; what lies
  * between them is counted. With nothing of its own, how it waits is all there is to say.
  */
-static void add_stack(const struct snapshot_backtrace *b, unsigned int width, bool colour,
-		      struct strbuf *out)
+static void add_stack(const struct stall_thread *t, const struct traced *traced, unsigned int width,
+		      bool colour, struct strbuf *out)
 {
+	const struct snapshot_backtrace *b = &t->stack;
 	static const char scaffold[] = "of std, runtime or system";
 	bool own = has_own(b);
 	uint32_t shown = 0, hidden = 0, i = b->depth;
 
 	for (; i && shown < SHOWN_FRAMES; i--) {
 		const struct snapshot_frame *f = &b->frames[i - 1];
+		uint64_t age_ns = age_of(t, traced, i - 1);
 
-		if (own && is_scaffold(f)) {
+		if (own && is_scaffold(f) && !age_ns) {
 			hidden++;
 			continue;
 		}
 		add_folded(hidden, scaffold, width, colour, out);
 		hidden = 0;
-		add_frame(f, width, out);
+		add_frame(f, age_ns, width, out);
 		shown++;
 	}
 	if (i)
@@ -183,18 +246,20 @@ void stalls__describe(const struct snapshot_stall *s, const char *prefix, unsign
 		      bool colour, struct strbuf *out)
 {
 	struct strbuf line = STRBUF_INIT;
+	struct traced traced;
 
 	strbuf__adds(&line, prefix);
 	add_headline(s, &line);
 	if (s->over_unix_ns)
-		strbuf__adds(&line, " (over)");
+		add_over(s, &line);
 	add_line(out, &line, width, STYLE_HOT, colour);
 	for (size_t i = 0; i < s->thread_cnt; i++) {
 		add_who(&s->threads[i], &line);
 		add_wait(&s->threads[i], &line);
 		add_line(out, &line, width, STYLE_PLAIN, false);
-		add_frames(&s->threads[i], width, out);
-		add_stack(&s->threads[i].stack, width, colour, out);
+		traced = find_traced(&s->threads[i]);
+		add_frames(&s->threads[i], &traced, width, out);
+		add_stack(&s->threads[i], &traced, width, colour, out);
 	}
 	if (s->more_threads) {
 		strbuf__addf(&line, "  and %zu more threads", s->more_threads);

@@ -94,7 +94,7 @@ _roletrace() {
 		flame,-*) _roletrace_words '--output --kind --diff --verbose' "$cur" ;;
 		report,* | flame,*) _roletrace_files "$cur" ;;
 		,-*)
-			_roletrace_words "$list $output --name --follow --no-threads --stall --duration --interval --budget --raw
+			_roletrace_words "$list $output --name --follow --no-threads --stall --duration --interval --budget --may-kill-target --raw
 				--cpu-profile --off-cpu --off-cpu-min --by-thread --wakers --max-blocks --sample-bytes --leak-after
 				--help --usage --version" "$cur"
 			;;

@@ -67,12 +67,6 @@ def test_command_passes_its_exit_code_and_signals():
         equal(process.returncode, code, f"exit code of '{script}'; it said {err}")
 
 
-def test_command_that_cannot_be_started():
-    done = harness.roletrace("--", "/nonexistent/program")
-    equal(done.returncode, 1, "exit code")
-    check("/nonexistent/program" in done.stderr, done.stderr)
-
-
 def waited_for(*args, exe):
     file = os.path.join(scratch(), "trace.json")
     argv = [harness.ROLETRACE, "--budget", "off", "-f", "traced_*", "-o", f"json:{file}", *args]

@@ -124,6 +124,27 @@ Test(growth, says_what_is_wrong_and_where)
 	snapshot__free(s);
 }
 
+Test(growth, two_paths_to_a_function_are_one_row)
+{
+	static const char *const other[] = { "role::idle", "role::load" };
+	struct memory_view view = { .width = 80 };
+	struct snapshot *s = with_growth(true);
+	struct snapshot_memory *m = s->memory;
+	struct strbuf text = STRBUF_INIT;
+	const char *row;
+
+	m->growth = realloc(m->growth, 3 * sizeof(*m->growth));
+	m->growth[m->growth_cnt++] =
+		(struct snapshot_growth){ other, 2, NULL, 12, 1 << 20, 4096, 4096 };
+	memory__section(s, &view, &text);
+	row = strstr(text.s, "role::load");
+	cr_assert_not_null(row);
+	cr_expect_null(strstr(row + 1, "role::load"), "%s", text.s);
+	cr_expect_not_null(strstr(row, "312   -36.0KB    9.00MB    8.00KB\n"), "%s", text.s);
+	strbuf__free(&text);
+	snapshot__free(s);
+}
+
 Test(growth, section_of_the_report)
 {
 	struct memory_view view = { .width = 80 };

@@ -178,8 +178,8 @@ Test(report, says_what_was_traced_and_what_it_cost)
 	expect_says(text, "Degraded: 1 function was taken off");
 	expect_says(text, "Lost: orphan_exits 14");
 	expect_silent(text, "depth_exceeded");
-	expect_says(text, "1 traced function was never called.");
-	expect_silent(text, "never_called");
+	expect_says(text, "1 traced function was never called:\n"
+			  "  translator_sv2::config::TranslatorConfig::never_called\n");
 	expect_says(text, "4 functions not probed:");
 	expect_silent(text, "\x1b");
 	expect_silent(text, "Recording nothing");
@@ -242,7 +242,7 @@ Test(report, legend_has_only_marks_that_occur)
 	char *text = print(s, 80, false);
 
 	expect_says(text, "\n  t  ends in a tail jump");
-	expect_says(text, "\n  u  ended by unwinding");
+	expect_says(text, "\n  u  left without returning (a panic, longjmp, a thread's exit)");
 	expect_says(text, "\n     10 in translator_sv2::error::risky_parse\n");
 	expect_says(text, "\n  s  timed in random windows");
 	expect_says(text, "\n  o  calls not counted all the time");
@@ -288,6 +288,57 @@ Test(report, ends_are_told)
 	s->target.end = END_EXEC;
 	text = print(s, 80, false);
 	expect_says(text, "exec'd another program");
+	free(text);
+	snapshot__free(s);
+}
+
+Test(report, many_that_were_never_called_are_counted_only)
+{
+	struct snapshot *s = synth__new();
+	char *text;
+
+	for (size_t i = 0; i < 3; i++)
+		s->fns[i].calls = s->fns[i].in_flight = 0;
+	text = print(s, 80, false);
+	expect_says(text, "4 traced functions were never called.\n");
+	expect_silent(text, "never_called");
+	free(text);
+	snapshot__free(s);
+}
+
+Test(report, what_makes_a_future_is_marked)
+{
+	struct snapshot *s = synth__new();
+	char *text, row[512];
+
+	s->fns[3].name = "role::handle";
+	s->fns[4].name = "role::handle_all";
+	s->fns[1].name = "role::handle::{{closure}}";
+	text = print(s, 100, false);
+	expect_says(text, "  a  makes a future; what it does is in the row of its polls\n");
+	cr_expect_not_null(strstr(line_of(text, "role::handle ", row), " a "), "%s", row);
+	cr_expect_null(strstr(line_of(text, "role::handle_all", row), " a "), "%s", row);
+	free(text);
+	s->fns[1].is_async = false; /* an ordinary closure of it */
+	text = print(s, 100, false);
+	expect_silent(text, "makes a future");
+	free(text);
+	snapshot__free(s);
+}
+
+Test(report, copies_that_are_not_probed_are_one_line)
+{
+	struct snapshot *s = synth__new();
+	char *text;
+
+	for (size_t i = 0; i < 3; i++)
+		s->skipped[i] = (struct snapshot_skip){ "role::main::{{closure}}", "only a jump" };
+	s->skipped[3] = (struct snapshot_skip){ "role::main::{{closure}}", "data inside" };
+	text = print(s, 80, false);
+	expect_says(text, "4 functions not probed:\n"
+			  "  role::main::{{closure}} (x3): only a jump\n"
+			  "  role::main::{{closure}}: data inside\n");
+	expect_silent(text, "more (`roletrace list`");
 	free(text);
 	snapshot__free(s);
 }

@@ -251,6 +251,40 @@ Test(threads, stacks_of_what_hangs)
 	strbuf__free(&out);
 }
 
+Test(threads, traced_calls_are_told_in_the_native_stack)
+{
+	static const struct snapshot_frame frames[] = {
+		{ .name = "role::main", .kind = FRAME_OWN },
+		{ .name = "role::lock", .kind = FRAME_OWN },
+		{ .name = "role::lock", .kind = FRAME_OWN },
+		{ .name = "std::sync::lock", .kind = FRAME_STD },
+	};
+	struct snapshot_stall s = { .kind = STALL_LOCK_WAIT,
+				    .thread_cnt = 1,
+				    .age_ns = 3000000000,
+				    .seen_unix_ns = 10000000000,
+				    .over_unix_ns = 11500000000 };
+	struct stall_thread *t = &s.threads[0];
+	struct strbuf out = STRBUF_INIT;
+
+	t->stack = (struct snapshot_backtrace){ frames, 4, NULL };
+	t->frames[0] = (struct stall_frame){ "role::gone", 4000000000 };
+	t->frames[1] = (struct stall_frame){ "role::lock", 3600000000 };
+	t->frames[2] = (struct stall_frame){ "role::lock #ab12cd", 3500000000 };
+	t->frame_cnt = 3;
+	stalls__describe(&s, "", 80, false, &out);
+	/* recursion: each call has its own time; the stack lacks one, which has a line of its own
+	 */
+	cr_expect(strstr(out.s, "      in role::gone for 4.00s\n"
+				"      … 1 frame of std, runtime or system\n"
+				"      at role::lock for 3.50s\n"
+				"      at role::lock for 3.60s\n"
+				"      at role::main\n"),
+		  "%s", out.s);
+	cr_expect(strstr(out.s, "; over after 4.50s\n"), "%s", out.s);
+	strbuf__free(&out);
+}
+
 Test(threads, what_hangs_in_words)
 {
 	struct snapshot_stall s = { .kind = STALL_DEADLOCK, .proven = true, .age_ns = 1000000000 };

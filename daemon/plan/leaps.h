@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Whether a process may leave functions otherwise than by returning in the ways that a return probe
+ * does not survive: unwinding (it finds the kernel's trampoline where it looks for the caller, and
+ * aborts), and another stack (the kernel takes the calls on the old one for left).
+ */
+#ifndef PLAN_LEAPS_H
+#define PLAN_LEAPS_H
+
+struct build;
+
+/*
+ * Of the object that was added last, whose file is open at fd: *why in words (malloc'd), NULL where
+ * nothing speaks for it. Goes by names, so a stripped or hand-made one may do so unseen. 0 or
+ * -ENOMEM.
+ */
+int leaps__find(int fd, const struct build *b, char **why);
+
+#endif

@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "ui/off_cpu.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/rust_name.h"
+#include "base/strbuf.h"
+#include "base/utf8.h"
+#include "ui/text.h"
+
+#define HOW_COLUMNS 12
+#define SHARE_FROM 60 /* from so many columns on there is the share */
+
+struct wait_row {
+	const char *where; /* NULL: no code but that of std, the runtime and libraries */
+	const char *how;
+	uint64_t ns, waits;
+};
+
+static bool is_scaffold(const struct snapshot_frame *f)
+{
+	return f->kind == FRAME_STD || f->kind == FRAME_LIB || f->kind == FRAME_KERNEL ||
+	       f->kind == FRAME_UNKNOWN || rust_name__is_runtime(f->name);
+}
+
+/* How many frames from the root on to the place: the innermost of the role, else of what it uses;
+ * 0: none. */
+static uint32_t place_of(const struct snapshot_profiles *p, const uint32_t *refs, uint32_t depth)
+{
+	uint32_t other = 0;
+
+	for (uint32_t i = depth; i; i--) {
+		const struct snapshot_frame *f = &p->frames.data[refs[i - 1]];
+
+		if (f->kind == FRAME_OWN)
+			return i;
+		if (!other && !is_scaffold(f))
+			other = i;
+	}
+	return other;
+}
+
+/* The ways that have many names: what is behind them; else the leaf's name says it. */
+static const char *how_of(const struct snapshot_profiles *p, const uint32_t *refs, uint32_t depth,
+			  uint32_t place)
+{
+	static const struct {
+		const char *part, *how;
+	} known[] = { { "futex", "futex" },
+		      { "lll_lock", "futex" },
+		      { "epoll", "epoll" },
+		      { "nanosleep", "sleep" },
+		      { "thread::sleep", "sleep" } };
+	uint32_t leaf = depth;
+
+	for (uint32_t i = depth; i > place; i--)
+		for (size_t k = 0; k < sizeof(known) / sizeof(known[0]); k++)
+			if (strstr(p->frames.data[refs[i - 1]].name, known[k].part))
+				return known[k].how;
+	while (leaf > 1 && p->frames.data[refs[leaf - 1]].kind == FRAME_KERNEL)
+		leaf--;
+	return leaf > place ? p->frames.data[refs[leaf - 1]].name : "itself";
+}
+
+static int by_place(const void *a, const void *b)
+{
+	const struct wait_row *x = a, *y = b;
+	int diff = strcmp(x->where ? x->where : "", y->where ? y->where : "");
+
+	return diff ? diff : strcmp(x->how, y->how);
+}
+
+static int by_time(const void *a, const void *b)
+{
+	const struct wait_row *x = a, *y = b;
+
+	if (x->ns != y->ns)
+		return x->ns < y->ns ? 1 : -1;
+	return by_place(a, b);
+}
+
+/* One per place and way, most time first. NULL: no memory. */
+static struct wait_row *add_up(const struct snapshot_profiles *p, const struct snapshot_profile *of,
+			       size_t *cnt, uint64_t *total)
+{
+	struct wait_row *rows = calloc(of->stacks.cnt + 1, sizeof(*rows));
+
+	*cnt = 0;
+	*total = 0;
+	for (size_t i = 0; rows && i < of->stacks.cnt; i++) {
+		const struct snapshot_stack *s = &of->stacks.data[i];
+		const uint32_t *refs = of->refs.data + s->first;
+		uint32_t place = place_of(p, refs, s->depth);
+
+		*total += s->value;
+		rows[i].where = place ? p->frames.data[refs[place - 1]].name : NULL;
+		rows[i].how = s->depth ? how_of(p, refs, s->depth, place) : "unknown";
+		rows[i].ns = s->value;
+		rows[i].waits = s->count;
+	}
+	if (!rows || !of->stacks.cnt)
+		return rows;
+	qsort(rows, of->stacks.cnt, sizeof(*rows), by_place);
+	for (size_t i = 0; i < of->stacks.cnt; i++) {
+		if (*cnt && !by_place(&rows[*cnt - 1], &rows[i])) {
+			rows[*cnt - 1].ns += rows[i].ns;
+			rows[*cnt - 1].waits += rows[i].waits;
+		} else {
+			rows[(*cnt)++] = rows[i];
+		}
+	}
+	qsort(rows, *cnt, sizeof(*rows), by_time);
+	return rows;
+}
+
+static void head(const struct hot_view *v, struct strbuf *out)
+{
+	struct strbuf line = STRBUF_INIT;
+
+	strbuf__addf(&line, "%8s %s%8s %8s  %-*s %s", "Time",
+		     v->width >= SHARE_FROM ? "   Share " : "", "Waits", "Mean", HOW_COLUMNS, "How",
+		     "Waiting in");
+	text__cell(out, line.s, 0, STYLE_BOLD, v->colour);
+	strbuf__addc(out, '\n');
+	strbuf__free(&line);
+}
+
+static void put_row(const struct wait_row *row, uint64_t total, const struct hot_view *v,
+		    struct strbuf *out)
+{
+	unsigned int taken = 29 + HOW_COLUMNS + (v->width >= SHARE_FROM ? 9 : 0);
+	struct strbuf how = STRBUF_INIT;
+	char cell[TEXT_CELL];
+
+	text__duration(cell, row->ns);
+	strbuf__addf(out, "%8s ", cell);
+	text__percent(cell, (double)row->ns / (double)total);
+	if (v->width >= SHARE_FROM)
+		strbuf__addf(out, "%8s ", cell);
+	text__count(cell, row->waits, 8);
+	strbuf__addf(out, "%8s ", cell);
+	strcpy(cell, "-");
+	if (row->waits)
+		text__duration(cell, row->ns / row->waits);
+	strbuf__addf(out, "%8s  ", cell);
+	text__name(&how, row->how, HOW_COLUMNS);
+	text__cell(out, how.s, -HOW_COLUMNS, STYLE_PLAIN, false);
+	strbuf__addc(out, ' ');
+	text__name(out, row->where ? row->where : "(std, runtime or system alone)",
+		   v->width > taken + 20 ? v->width - taken : 20);
+	strbuf__addc(out, '\n');
+	strbuf__free(&how);
+}
+
+void off_cpu__rows(const struct snapshot_profiles *p, const struct snapshot_profile *of,
+		   const struct hot_view *v, struct strbuf *out)
+{
+	uint64_t total;
+	size_t cnt;
+	struct wait_row *rows = add_up(p, of, &cnt, &total);
+
+	if (!rows)
+		out->oom = true;
+	if (rows && total)
+		head(v, out);
+	for (size_t i = 0; rows && total && i < cnt && i < v->rows; i++)
+		put_row(&rows[i], total, v, out);
+	if (rows && total && cnt > v->rows)
+		strbuf__addf(out, "... and %zu more\n", cnt - v->rows);
+	free(rows);
+}
