@@ -6,6 +6,11 @@
  *   push ... jmp   emulated, emulated     push ... ret   emulated, single-stepped
  *   mov  ... jmp   stepped,  emulated     mov  ... ret   stepped,  single-stepped
  *
+ * All that twice. Warm: calls follow calls. Cold: between two calls the child walks over as much code
+ * and data as the nearest caches hold, as a server does between two probes, and what the walk takes
+ * longer for the probe's having been there counts as well. What is in the second caches stays there:
+ * a request of some 10 us does not empty them either.
+ *
  * The sums have no unique parts; an emulated exit is taken to cost what an emulated entry does
  * (both are one trap and a program of like length), which gives the rest. Medians of several
  * rounds: another process on the CPU must not become a price.
@@ -18,6 +23,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -31,6 +37,10 @@
 #define ROUNDS 9
 #define CALLS_PER_ROUND 16
 #define TWIN_CALLS 2048
+#define COLD_ROUNDS 41
+#define WALK_DATA_BYTES (64u << 10)
+#define WALK_CODE_BYTES (32u << 10)
+#define LINE_BYTES 64u
 #define GEN 1
 
 /* clang-format off */
@@ -47,12 +57,14 @@ __asm__(".pushsection .text\n"
 	"rt_cal_twin:      push %rbp; pop %rbp; jmp rt_cal_end\n"
 	".p2align 4\n"
 	"rt_cal_end:       ret\n"
+	".p2align 6\n"
+	"rt_cal_walk: .rept 512; .p2align 6; ret; .endr\n"
 	".popsection\n");
 /* clang-format on */
 
 extern const char rt_cal_push_ret[], rt_cal_push_ret_x[], rt_cal_mov_ret[], rt_cal_mov_ret_x[];
 extern const char rt_cal_push_jmp[], rt_cal_push_jmp_x[], rt_cal_mov_jmp[], rt_cal_mov_jmp_x[];
-extern const char rt_cal_twin[];
+extern const char rt_cal_twin[], rt_cal_walk[];
 
 static const struct {
 	const char *entry, *exit;
@@ -66,18 +78,32 @@ static const struct {
 
 /* What the child and we share. */
 struct board {
-	volatile int go;
-	rt_u64 pair_ns[OBJECT_CALIBRATION_FNS];
-	volatile int done;
+	volatile int go, done; /* number of the part: both, then the traps alone */
+	rt_u64 pair_ns[OBJECT_CALIBRATION_FNS], cold_ns[OBJECT_CALIBRATION_FNS];
+	rt_u64 trap_ns, cold_trap_ns; /* of one pair whose programs leave at their gate */
+	unsigned char data[WALK_DATA_BYTES];
 };
+
+/* What is measured of a board, and the recorded durations. */
+struct measured {
+	rt_u64 pair_ns[OBJECT_CALIBRATION_FNS], cold_ns[OBJECT_CALIBRATION_FNS];
+	rt_u64 floor_ns[OBJECT_CALIBRATION_FNS];
+	rt_u64 trap_ns, cold_trap_ns;
+};
+
+#define TRAP_FN 1u /* push, ret: what functions of libraries look like */
+
+static void call(const char *fn)
+{
+	((void (*)(void))fn)();
+}
 
 static rt_u64 time_calls(const char *fn, unsigned int calls)
 {
-	void (*call)(void) = (void (*)(void))fn;
 	rt_u64 start = clock__mono_ns();
 
 	for (unsigned int i = 0; i < calls; i++)
-		call();
+		call(fn);
 	return (clock__mono_ns() - start) / calls;
 }
 
@@ -94,25 +120,70 @@ static rt_u64 median(rt_u64 *v, size_t n)
 	return v[n / 2];
 }
 
+static rt_u64 minus(rt_u64 a, rt_u64 b)
+{
+	return a > b ? a - b : 0;
+}
+
+static rt_u64 warm_pair(const char *fn)
+{
+	rt_u64 bare = time_calls(rt_cal_twin, TWIN_CALLS), rounds[ROUNDS];
+
+	time_calls(fn, CALLS_PER_ROUND);
+	for (int r = 0; r < ROUNDS; r++)
+		rounds[r] = time_calls(fn, CALLS_PER_ROUND);
+	return minus(median(rounds, ROUNDS), bare);
+}
+
+/* Not in the order of the addresses, or the CPU would be ahead of it. */
+static void walk(unsigned char *data)
+{
+	for (rt_u32 at = 0; at < WALK_DATA_BYTES; at += LINE_BYTES)
+		data[at * 61 % WALK_DATA_BYTES]++;
+	for (rt_u32 at = 0; at < WALK_CODE_BYTES; at += LINE_BYTES)
+		call(rt_cal_walk + at * 61 % WALK_CODE_BYTES);
+}
+
+static rt_u64 cold_pair(const char *fn, unsigned char *data)
+{
+	rt_u64 with[COLD_ROUNDS], bare[COLD_ROUNDS], at[3];
+
+	for (int r = 0; r < COLD_ROUNDS; r++) {
+		at[0] = clock__mono_ns();
+		call(fn);
+		walk(data);
+		at[1] = clock__mono_ns();
+		call(rt_cal_twin);
+		walk(data);
+		at[2] = clock__mono_ns();
+		with[r] = at[1] - at[0];
+		bare[r] = at[2] - at[1];
+	}
+	return minus(median(with, COLD_ROUNDS), median(bare, COLD_ROUNDS));
+}
+
+static void wait_for(const volatile int *what, int value)
+{
+	while (*what < value)
+		usleep(100);
+}
+
 static void child_main(struct board *board, pid_t parent)
 {
-	rt_u64 rounds[ROUNDS];
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (getppid() != parent)
 		_exit(1);
-	while (!board->go)
-		usleep(100);
+	wait_for(&board->go, 1);
 	for (unsigned int f = 0; f < OBJECT_CALIBRATION_FNS; f++) {
-		rt_u64 bare = time_calls(rt_cal_twin, TWIN_CALLS), with;
-
-		time_calls(fns[f].entry, CALLS_PER_ROUND);
-		for (int r = 0; r < ROUNDS; r++)
-			rounds[r] = time_calls(fns[f].entry, CALLS_PER_ROUND);
-		with = median(rounds, ROUNDS);
-		board->pair_ns[f] = with > bare ? with - bare : 0;
+		board->pair_ns[f] = warm_pair(fns[f].entry);
+		board->cold_ns[f] = cold_pair(fns[f].entry, board->data);
 	}
 	board->done = 1;
+	wait_for(&board->go, 2);
+	board->trap_ns = warm_pair(fns[TRAP_FN].entry);
+	board->cold_trap_ns = cold_pair(fns[TRAP_FN].entry, board->data);
+	board->done = 2;
 	for (;;)
 		pause();
 }
@@ -152,15 +223,34 @@ static rt_u64 recorded_median(const struct object *obj, rt_u32 fn)
 	return st.returned ? st.sum_ns / st.returned : 0;
 }
 
-/* One round of all four functions, with exits at sites or by return probes. */
-static int measure(struct object *obj, bool uretprobes, rt_u64 pair_ns[], rt_u64 floor_ns[],
+static int run_part(struct board *board, int part)
+{
+	rt_u64 deadline = clock__mono_ns() + 2 * NS_PER_SEC;
+
+	board->go = part;
+	while (board->done < part && clock__mono_ns() < deadline)
+		usleep(500);
+	return board->done < part ? -ETIMEDOUT : 0;
+}
+
+static void read_board(const struct object *obj, const struct board *board, struct measured *out)
+{
+	memcpy(out->pair_ns, board->pair_ns, sizeof(out->pair_ns));
+	memcpy(out->cold_ns, board->cold_ns, sizeof(out->cold_ns));
+	out->trap_ns = board->trap_ns;
+	out->cold_trap_ns = board->cold_trap_ns;
+	for (rt_u32 f = 0; f < OBJECT_CALIBRATION_FNS; f++)
+		out->floor_ns[f] = recorded_median(obj, obj->fn_cnt + f);
+}
+
+/* All four functions, with exits at sites or by return probes. */
+static int measure(struct object *obj, bool uretprobes, struct measured *out,
 		   struct hands_pile *to)
 {
 	unsigned long offsets[2 * OBJECT_CALIBRATION_FNS];
 	unsigned long long cookies[2 * OBJECT_CALIBRATION_FNS];
 	struct functions_bpf *skel = obj->skel;
 	int link = -1, ret = -1;
-	rt_u64 deadline;
 	struct board *board;
 	size_t cnt = 0;
 	rt_u32 tgid;
@@ -208,17 +298,10 @@ static int measure(struct object *obj, bool uretprobes, rt_u64 pair_ns[], rt_u64
 		goto out;
 	skel->bss->target_tgid = tgid;
 	skel->bss->gate = 1;
-	board->go = 1;
-	deadline = clock__mono_ns() + 2 * NS_PER_SEC;
-	while (!board->done && clock__mono_ns() < deadline)
-		usleep(500);
+	err = run_part(board, 1);
 	skel->bss->gate = 0;
-	if (!board->done)
-		err = -ETIMEDOUT;
-	for (rt_u32 f = 0; f < OBJECT_CALIBRATION_FNS; f++) {
-		pair_ns[f] = board->pair_ns[f];
-		floor_ns[f] = recorded_median(obj, obj->fn_cnt + f);
-	}
+	err = err ?: run_part(board, 2);
+	read_board(obj, board, out);
 out:
 	if (child > 0) {
 		kill(child, SIGKILL);
@@ -243,38 +326,84 @@ int calibrate__offset(unsigned long *out)
 	return hands__own_offset(rt_cal_push_ret, out);
 }
 
-static rt_u64 minus(rt_u64 a, rt_u64 b)
+static void price_sites(const rt_u64 pair_ns[], struct prices *p)
 {
-	return a > b ? a - b : 0;
+	p->entry_ns[RT_INSN_EMULATED] = p->exit_ns[RT_INSN_EMULATED] = pair_ns[0] / 2;
+	p->exit_ns[RT_INSN_STEPPED] = minus(pair_ns[1], pair_ns[0] / 2);
+	p->entry_ns[RT_INSN_STEPPED] = minus(pair_ns[2], pair_ns[0] / 2);
+}
+
+/* The trap of an entry is to that of a return what they are with their programs. */
+static void price_returns(const rt_u64 pair_ns[], rt_u64 trap_ns, struct prices *p)
+{
+	rt_u64 entry = p->entry_ns[RT_INSN_EMULATED];
+
+	p->uret_ns = minus(pair_ns[TRAP_FN], entry);
+	p->trap_entry_ns = entry + p->uret_ns ? trap_ns * entry / (entry + p->uret_ns) : 0;
+	p->trap_uret_ns = minus(trap_ns, p->trap_entry_ns);
+}
+
+static rt_u64 dearer(rt_u64 a, rt_u64 b)
+{
+	return a > b ? a : b;
+}
+
+/* Cold is never less than warm: what is less is noise. */
+static void settle_cold(const struct prices *warm, struct prices *cold)
+{
+	for (int c = 0; c < RT_INSN_CLASSES; c++) {
+		cold->entry_ns[c] = dearer(cold->entry_ns[c], warm->entry_ns[c]);
+		cold->exit_ns[c] = dearer(cold->exit_ns[c], warm->exit_ns[c]);
+	}
+	cold->uret_ns = dearer(cold->uret_ns, warm->uret_ns);
+	cold->trap_entry_ns = dearer(cold->trap_entry_ns, warm->trap_entry_ns);
+	cold->trap_uret_ns = dearer(cold->trap_uret_ns, warm->trap_uret_ns);
+}
+
+/* What is taken off durations is the warm price: a nested probe follows another at once. */
+static void tell_programs(struct object *obj)
+{
+	volatile struct rt_prices *p = &obj->skel->bss->prices;
+
+	for (int c = 0; c < RT_INSN_CLASSES; c++) {
+		p->entry_ns[c] = obj->warm.entry_ns[c];
+		p->exit_ns[c] = obj->warm.exit_ns[c];
+	}
+	p->uret_ns = obj->warm.uret_ns;
 }
 
 int calibrate__run(struct object *obj, bool uretprobes, struct hands_pile *to)
 {
 	volatile struct rt_prices *p = &obj->skel->bss->prices;
-	rt_u64 pair[OBJECT_CALIBRATION_FNS], floor[OBJECT_CALIBRATION_FNS];
-	int err = measure(obj, false, pair, floor, to);
+	struct measured m;
+	int err = measure(obj, false, &m, to);
 
 	if (err)
 		return err;
-	p->entry_ns[RT_INSN_EMULATED] = p->exit_ns[RT_INSN_EMULATED] = pair[0] / 2;
-	p->exit_ns[RT_INSN_STEPPED] = minus(pair[1], pair[0] / 2);
-	p->entry_ns[RT_INSN_STEPPED] = minus(pair[2], pair[0] / 2);
+	price_sites(m.pair_ns, &obj->warm);
+	price_sites(m.cold_ns, &obj->cold);
 	for (rt_u32 f = 0; f < OBJECT_CALIBRATION_FNS; f++)
-		p->floor_ns[fns[f].entry_insn][fns[f].exit_insn] = floor[f];
+		p->floor_ns[fns[f].entry_insn][fns[f].exit_insn] = m.floor_ns[f];
 	if (uretprobes) {
-		err = measure(obj, true, pair, floor, to);
+		err = measure(obj, true, &m, to);
 		if (err)
 			return err;
-		p->uret_ns = minus(pair[1], p->entry_ns[RT_INSN_EMULATED]);
-		p->floor_uret_ns[RT_INSN_EMULATED] = floor[1];
-		p->floor_uret_ns[RT_INSN_STEPPED] = floor[3];
+		price_returns(m.pair_ns, m.trap_ns, &obj->warm);
+		price_returns(m.cold_ns, m.cold_trap_ns, &obj->cold);
+		p->floor_uret_ns[RT_INSN_EMULATED] = m.floor_ns[1];
+		p->floor_uret_ns[RT_INSN_STEPPED] = m.floor_ns[3];
 	}
+	settle_cold(&obj->warm, &obj->cold);
+	tell_programs(obj);
 	log_debug(
 		"attach: prices: entry %llu/%llu ns, exit %llu/%llu ns (emulated/single-stepped), "
-		"return probe %llu ns",
+		"return probe %llu ns (%llu of it the trap), cold: %llu/%llu, %llu/%llu, %llu (%llu) ns",
 		(unsigned long long)p->entry_ns[0], (unsigned long long)p->entry_ns[1],
 		(unsigned long long)p->exit_ns[0], (unsigned long long)p->exit_ns[1],
-		(unsigned long long)p->uret_ns);
+		(unsigned long long)p->uret_ns, (unsigned long long)obj->warm.trap_uret_ns,
+		(unsigned long long)obj->cold.entry_ns[0], (unsigned long long)obj->cold.entry_ns[1],
+		(unsigned long long)obj->cold.exit_ns[0], (unsigned long long)obj->cold.exit_ns[1],
+		(unsigned long long)obj->cold.uret_ns, (unsigned long long)obj->cold.trap_uret_ns);
 	return 0;
 }
 

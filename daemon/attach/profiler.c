@@ -10,12 +10,14 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "attach/spent.h"
 #include "attach/stacks.h"
 #include "attach/standing.h"
 #include "base/clock.h"
 #include "base/fail.h"
 #include "base/log.h"
 #include "profile.skel.h"
+#include "roletrace/spent.h"
 #include "target/process.h"
 
 #define MAX_WAKES 16384u      /* pairs of a waiter's and a waker's stack; 2 MB */
@@ -269,4 +271,9 @@ void profiler__counts(const struct profiler *p, struct profiler_counts *out)
 		.wakes_lost = b->wakes_lost,
 		.futex_waits_lost = b->futex_waits_lost,
 	};
+}
+
+uint64_t profiler__spent_ns(const struct profiler *p, uint64_t *runs)
+{
+	return spent__ns(p->skel->maps.spent, RT_SPENT_WAKER + 1, runs);
 }

@@ -66,5 +66,7 @@ struct profiler_counts {
 	uint64_t futex_waits_lost; /* the same for their futex */
 };
 void profiler__counts(const struct profiler *p, struct profiler_counts *out);
+/* What its programs took so far, ns, by their own clocks; in so many runs. */
+uint64_t profiler__spent_ns(const struct profiler *p, uint64_t *runs);
 
 #endif

@@ -293,7 +293,7 @@ static void look_at_memory(struct tracer *t, uint64_t now_ns)
 	if (!t->memory || t->budget < 0 || memory__is_shed(t->memory) ||
 	    now_ns < t->memory_look_ns + GOVERNOR_INTERVAL_NS)
 		return;
-	cost = memory__cost_ns(t->memory, &hits);
+	cost = memory__cost_ns(t->memory, &t->obj.cold, &hits);
 	spent = (double)(cost - t->memory_cost_ns);
 	allowed = t->budget * (double)(now_ns - t->memory_look_ns);
 	t->memory_over = t->memory_look_ns && spent > allowed ? t->memory_over + 1 : 0;
