@@ -6,14 +6,13 @@
  *   push ... jmp   emulated, emulated     push ... ret   emulated, single-stepped
  *   mov  ... jmp   stepped,  emulated     mov  ... ret   stepped,  single-stepped
  *
- * All that twice. Warm: calls follow calls. Cold: between two calls the child walks over as much code
- * and data as the nearest caches hold, as a server does between two probes, and what the walk takes
- * longer for the probe's having been there counts as well. What is in the second caches stays there:
- * a request of some 10 us does not empty them either.
+ * All that twice. Warm: calls follow calls. Cold: between two calls the child walks over several
+ * times as much code and data as the nearest caches hold, as a server does between two probes; what
+ * the walk takes longer for the probe's having been there counts as well.
  *
  * The sums have no unique parts; an emulated exit is taken to cost what an emulated entry does
- * (both are one trap and a program of like length), which gives the rest. Medians of several
- * rounds: another process on the CPU must not become a price.
+ * (both are one trap and a program of like length), which gives the rest. Means of the middle half
+ * of many rounds: another process on the CPU must not become a price.
  */
 #include "attach/calibrate.h"
 
@@ -34,12 +33,11 @@
 #include "base/log.h"
 #include "functions.skel.h"
 
-#define ROUNDS 9
-#define CALLS_PER_ROUND 16
+#define ROUNDS 32
+#define CALLS_PER_ROUND 8
 #define TWIN_CALLS 2048
-#define COLD_ROUNDS 41
-#define WALK_DATA_BYTES (64u << 10)
-#define WALK_CODE_BYTES (32u << 10)
+#define WALK_DATA_BYTES (256u << 10)
+#define WALK_CODE_BYTES (64u << 10)
 #define LINE_BYTES 64u
 #define GEN 1
 
@@ -58,7 +56,7 @@ __asm__(".pushsection .text\n"
 	".p2align 4\n"
 	"rt_cal_end:       ret\n"
 	".p2align 6\n"
-	"rt_cal_walk: .rept 512; .p2align 6; ret; .endr\n"
+	"rt_cal_walk: .rept 1024; .p2align 6; ret; .endr\n"
 	".popsection\n");
 /* clang-format on */
 
@@ -66,7 +64,7 @@ extern const char rt_cal_push_ret[], rt_cal_push_ret_x[], rt_cal_mov_ret[], rt_c
 extern const char rt_cal_push_jmp[], rt_cal_push_jmp_x[], rt_cal_mov_jmp[], rt_cal_mov_jmp_x[];
 extern const char rt_cal_twin[], rt_cal_walk[];
 
-static const struct {
+static const struct fn {
 	const char *entry, *exit;
 	enum rt_insn_class entry_insn, exit_insn;
 } fns[OBJECT_CALIBRATION_FNS] = {
@@ -76,19 +74,23 @@ static const struct {
 	{ rt_cal_mov_ret, rt_cal_mov_ret_x, RT_INSN_STEPPED, RT_INSN_STEPPED },
 };
 
+/* What the probes of one call cost. */
+struct pair_ns {
+	rt_u64 warm, cold;
+};
+
 /* What the child and we share. */
 struct board {
 	volatile int go, done; /* number of the part: both, then the traps alone */
-	rt_u64 pair_ns[OBJECT_CALIBRATION_FNS], cold_ns[OBJECT_CALIBRATION_FNS];
-	rt_u64 trap_ns, cold_trap_ns; /* of one pair whose programs leave at their gate */
+	struct pair_ns pair[OBJECT_CALIBRATION_FNS];
+	struct pair_ns trap; /* of one pair whose programs leave at their gate */
 	unsigned char data[WALK_DATA_BYTES];
 };
 
 /* What is measured of a board, and the recorded durations. */
 struct measured {
-	rt_u64 pair_ns[OBJECT_CALIBRATION_FNS], cold_ns[OBJECT_CALIBRATION_FNS];
+	struct pair_ns pair[OBJECT_CALIBRATION_FNS], trap;
 	rt_u64 floor_ns[OBJECT_CALIBRATION_FNS];
-	rt_u64 trap_ns, cold_trap_ns;
 };
 
 #define TRAP_FN 1u /* push, ret: what functions of libraries look like */
@@ -114,25 +116,20 @@ static int by_value(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-static rt_u64 median(rt_u64 *v, size_t n)
+/* The mean of the middle half. */
+static rt_u64 middle(rt_u64 *v)
 {
-	qsort(v, n, sizeof(*v), by_value);
-	return v[n / 2];
+	rt_u64 sum = 0;
+
+	qsort(v, ROUNDS, sizeof(*v), by_value);
+	for (size_t i = ROUNDS / 4; i < ROUNDS - ROUNDS / 4; i++)
+		sum += v[i];
+	return sum / (ROUNDS - 2 * (ROUNDS / 4));
 }
 
 static rt_u64 minus(rt_u64 a, rt_u64 b)
 {
 	return a > b ? a - b : 0;
-}
-
-static rt_u64 warm_pair(const char *fn)
-{
-	rt_u64 bare = time_calls(rt_cal_twin, TWIN_CALLS), rounds[ROUNDS];
-
-	time_calls(fn, CALLS_PER_ROUND);
-	for (int r = 0; r < ROUNDS; r++)
-		rounds[r] = time_calls(fn, CALLS_PER_ROUND);
-	return minus(median(rounds, ROUNDS), bare);
 }
 
 /* Not in the order of the addresses, or the CPU would be ahead of it. */
@@ -144,22 +141,44 @@ static void walk(unsigned char *data)
 		call(rt_cal_walk + at * 61 % WALK_CODE_BYTES);
 }
 
-static rt_u64 cold_pair(const char *fn, unsigned char *data)
-{
-	rt_u64 with[COLD_ROUNDS], bare[COLD_ROUNDS], at[3];
+/* Of one function, in every round: ns per call. */
+struct rounds {
+	rt_u64 warm[ROUNDS], cold[ROUNDS], bare[ROUNDS];
+};
 
-	for (int r = 0; r < COLD_ROUNDS; r++) {
-		at[0] = clock__mono_ns();
-		call(fn);
-		walk(data);
-		at[1] = clock__mono_ns();
-		call(rt_cal_twin);
-		walk(data);
-		at[2] = clock__mono_ns();
-		with[r] = at[1] - at[0];
-		bare[r] = at[2] - at[1];
+static void one_round(const char *fn, unsigned char *data, struct rounds *to, int r)
+{
+	rt_u64 at[3];
+
+	to->warm[r] = time_calls(fn, CALLS_PER_ROUND);
+	walk(data);
+	at[0] = clock__mono_ns();
+	call(fn);
+	walk(data);
+	at[1] = clock__mono_ns();
+	call(rt_cal_twin);
+	walk(data);
+	at[2] = clock__mono_ns();
+	to->cold[r] = at[1] - at[0];
+	to->bare[r] = at[2] - at[1];
+}
+
+/* All functions have each round, and so their part of what else goes on. */
+static void run_rounds(const struct fn *of, unsigned int cnt, unsigned char *data,
+		       struct pair_ns *out)
+{
+	rt_u64 bare = time_calls(rt_cal_twin, TWIN_CALLS);
+	struct rounds rounds[OBJECT_CALIBRATION_FNS];
+
+	for (unsigned int f = 0; f < cnt; f++)
+		time_calls(of[f].entry, CALLS_PER_ROUND);
+	for (int r = 0; r < ROUNDS; r++)
+		for (unsigned int f = 0; f < cnt; f++)
+			one_round(of[f].entry, data, &rounds[f], r);
+	for (unsigned int f = 0; f < cnt; f++) {
+		out[f].warm = minus(middle(rounds[f].warm), bare);
+		out[f].cold = minus(middle(rounds[f].cold), middle(rounds[f].bare));
 	}
-	return minus(median(with, COLD_ROUNDS), median(bare, COLD_ROUNDS));
 }
 
 static void wait_for(const volatile int *what, int value)
@@ -175,14 +194,10 @@ static void child_main(struct board *board, pid_t parent)
 	if (getppid() != parent)
 		_exit(1);
 	wait_for(&board->go, 1);
-	for (unsigned int f = 0; f < OBJECT_CALIBRATION_FNS; f++) {
-		board->pair_ns[f] = warm_pair(fns[f].entry);
-		board->cold_ns[f] = cold_pair(fns[f].entry, board->data);
-	}
+	run_rounds(fns, OBJECT_CALIBRATION_FNS, board->data, board->pair);
 	board->done = 1;
 	wait_for(&board->go, 2);
-	board->trap_ns = warm_pair(fns[TRAP_FN].entry);
-	board->cold_trap_ns = cold_pair(fns[TRAP_FN].entry, board->data);
+	run_rounds(&fns[TRAP_FN], 1, board->data, &board->trap);
 	board->done = 2;
 	for (;;)
 		pause();
@@ -235,10 +250,8 @@ static int run_part(struct board *board, int part)
 
 static void read_board(const struct object *obj, const struct board *board, struct measured *out)
 {
-	memcpy(out->pair_ns, board->pair_ns, sizeof(out->pair_ns));
-	memcpy(out->cold_ns, board->cold_ns, sizeof(out->cold_ns));
-	out->trap_ns = board->trap_ns;
-	out->cold_trap_ns = board->cold_trap_ns;
+	memcpy(out->pair, board->pair, sizeof(out->pair));
+	out->trap = board->trap;
 	for (rt_u32 f = 0; f < OBJECT_CALIBRATION_FNS; f++)
 		out->floor_ns[f] = recorded_median(obj, obj->fn_cnt + f);
 }
@@ -326,19 +339,19 @@ int calibrate__offset(unsigned long *out)
 	return hands__own_offset(rt_cal_push_ret, out);
 }
 
-static void price_sites(const rt_u64 pair_ns[], struct prices *p)
+static void price_sites(rt_u64 push_jmp, rt_u64 push_ret, rt_u64 mov_jmp, struct prices *p)
 {
-	p->entry_ns[RT_INSN_EMULATED] = p->exit_ns[RT_INSN_EMULATED] = pair_ns[0] / 2;
-	p->exit_ns[RT_INSN_STEPPED] = minus(pair_ns[1], pair_ns[0] / 2);
-	p->entry_ns[RT_INSN_STEPPED] = minus(pair_ns[2], pair_ns[0] / 2);
+	p->entry_ns[RT_INSN_EMULATED] = p->exit_ns[RT_INSN_EMULATED] = push_jmp / 2;
+	p->exit_ns[RT_INSN_STEPPED] = minus(push_ret, push_jmp / 2);
+	p->entry_ns[RT_INSN_STEPPED] = minus(mov_jmp, push_jmp / 2);
 }
 
 /* The trap of an entry is to that of a return what they are with their programs. */
-static void price_returns(const rt_u64 pair_ns[], rt_u64 trap_ns, struct prices *p)
+static void price_returns(rt_u64 pair_ns, rt_u64 trap_ns, struct prices *p)
 {
 	rt_u64 entry = p->entry_ns[RT_INSN_EMULATED];
 
-	p->uret_ns = minus(pair_ns[TRAP_FN], entry);
+	p->uret_ns = minus(pair_ns, entry);
 	p->trap_entry_ns = entry + p->uret_ns ? trap_ns * entry / (entry + p->uret_ns) : 0;
 	p->trap_uret_ns = minus(trap_ns, p->trap_entry_ns);
 }
@@ -348,16 +361,21 @@ static rt_u64 dearer(rt_u64 a, rt_u64 b)
 	return a > b ? a : b;
 }
 
-/* Cold is never less than warm: what is less is noise. */
+/* A quarter more at least was always measured on a quiet machine: what is less is noise. */
+static rt_u64 settled(rt_u64 cold, rt_u64 warm)
+{
+	return dearer(cold, warm + warm / 4);
+}
+
 static void settle_cold(const struct prices *warm, struct prices *cold)
 {
 	for (int c = 0; c < RT_INSN_CLASSES; c++) {
-		cold->entry_ns[c] = dearer(cold->entry_ns[c], warm->entry_ns[c]);
-		cold->exit_ns[c] = dearer(cold->exit_ns[c], warm->exit_ns[c]);
+		cold->entry_ns[c] = settled(cold->entry_ns[c], warm->entry_ns[c]);
+		cold->exit_ns[c] = settled(cold->exit_ns[c], warm->exit_ns[c]);
 	}
-	cold->uret_ns = dearer(cold->uret_ns, warm->uret_ns);
-	cold->trap_entry_ns = dearer(cold->trap_entry_ns, warm->trap_entry_ns);
-	cold->trap_uret_ns = dearer(cold->trap_uret_ns, warm->trap_uret_ns);
+	cold->uret_ns = settled(cold->uret_ns, warm->uret_ns);
+	cold->trap_entry_ns = settled(cold->trap_entry_ns, warm->trap_entry_ns);
+	cold->trap_uret_ns = settled(cold->trap_uret_ns, warm->trap_uret_ns);
 }
 
 /* What is taken off durations is the warm price: a nested probe follows another at once. */
@@ -380,16 +398,16 @@ int calibrate__run(struct object *obj, bool uretprobes, struct hands_pile *to)
 
 	if (err)
 		return err;
-	price_sites(m.pair_ns, &obj->warm);
-	price_sites(m.cold_ns, &obj->cold);
+	price_sites(m.pair[0].warm, m.pair[1].warm, m.pair[2].warm, &obj->warm);
+	price_sites(m.pair[0].cold, m.pair[1].cold, m.pair[2].cold, &obj->cold);
 	for (rt_u32 f = 0; f < OBJECT_CALIBRATION_FNS; f++)
 		p->floor_ns[fns[f].entry_insn][fns[f].exit_insn] = m.floor_ns[f];
 	if (uretprobes) {
 		err = measure(obj, true, &m, to);
 		if (err)
 			return err;
-		price_returns(m.pair_ns, m.trap_ns, &obj->warm);
-		price_returns(m.cold_ns, m.cold_trap_ns, &obj->cold);
+		price_returns(m.pair[TRAP_FN].warm, m.trap.warm, &obj->warm);
+		price_returns(m.pair[TRAP_FN].cold, m.trap.cold, &obj->cold);
 		p->floor_uret_ns[RT_INSN_EMULATED] = m.floor_ns[1];
 		p->floor_uret_ns[RT_INSN_STEPPED] = m.floor_ns[3];
 	}

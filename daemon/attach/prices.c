@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "attach/prices.h"
 
-/* With so much work between two probes half of what they had in the caches is gone: 32 KB of code and
- * as much data take 4-6 us to walk over, and then all is. */
-#define HALF_COLD_NS 1500.0
+/*
+ * With so much work between two probes half of the difference is there. Measured with work of 0 to
+ * 90 us on 2 MB of data: real prices lie within a tenth of such a curve (docs/design/0005).
+ */
+#define HALF_COLD_NS 8000.0
 
 double prices__coldness(double work_ns)
 {

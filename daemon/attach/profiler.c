@@ -20,6 +20,7 @@
 #include "roletrace/spent.h"
 #include "target/process.h"
 
+#define WAKING 2 /* of tracing */
 #define MAX_WAKES 16384u      /* pairs of a waiter's and a waker's stack; 2 MB */
 #define MAX_FUTEX_WAITS 8192u /* pairs of a futex and a stack; 0.8 MB */
 
@@ -30,8 +31,8 @@ struct profiler {
 	struct profile_bpf *skel;
 	struct bpf_link **events; /* one per CPU */
 	int event_cnt;
-	struct bpf_link *tracing[3];
-	bool notes_older;
+	struct bpf_link *tracing[WAKING + 1];
+	bool notes_older, wakers_dropped;
 };
 
 /* ---- loading ---- */
@@ -186,6 +187,21 @@ void profiler__free(struct profiler *p)
 		bpf_link__destroy(p->tracing[i]);
 	profile_bpf__destroy(p->skel);
 	free(p);
+}
+
+bool profiler__drop_wakers(struct profiler *p)
+{
+	if (!p->tracing[WAKING])
+		return false;
+	bpf_link__destroy(p->tracing[WAKING]);
+	p->tracing[WAKING] = NULL;
+	p->wakers_dropped = true;
+	return true;
+}
+
+bool profiler__wakers_dropped(const struct profiler *p)
+{
+	return p->wakers_dropped;
 }
 
 /* ---- reading ---- */

@@ -538,12 +538,19 @@ static int fill_late(const struct collector *c, struct snapshot *s)
 	return 0;
 }
 
+/* Without any probe over the budget. */
+static bool is_dear(const struct collector *c, const struct snapshot *s)
+{
+	return s->overhead.threads_ratio + s->overhead.profile_ratio + s->overhead.growth_ratio >
+	       c->opts.budget;
+}
+
 static int fill_health(const struct collector *c, struct snapshot *s)
 {
 	size_t refused = 0;
 	int err = 0;
 
-	s->reasons = calloc(s->lost_cnt + c->plan->object_cnt + 5, sizeof(*s->reasons));
+	s->reasons = calloc(s->lost_cnt + c->plan->object_cnt + 7, sizeof(*s->reasons));
 	if (!s->reasons)
 		return -ENOMEM;
 	for (size_t i = 0; i < s->lost_cnt && !err; i++)
@@ -554,6 +561,12 @@ static int fill_health(const struct collector *c, struct snapshot *s)
 		refused += tracer__refused(c->tracer, fn);
 	err = err ?: add_reason(s, "functions refused by the kernel", refused);
 	err = err ?: add_reason(s, "functions shed over budget", s->overhead.shed_fns);
+	if (c->opts.profiler && profiler__wakers_dropped(c->opts.profiler) && !err)
+		err = add_text(s, "over budget: ", "who ends waits was not noted all the time");
+	if (c->opts.budget >= 0 && !err && is_dear(c, s))
+		err = add_text(s, "over budget: ",
+			       "what is no probe alone takes more (overhead: threads, profile, "
+			       "growth)");
 	if (s->memory && !err)
 		err = add_reason(s, "live blocks without an owner: --max-blocks was reached",
 				 s->memory->unowned_count);
