@@ -2,8 +2,8 @@
 /*
  * Programs that time themselves: one run in some sixteen, at irregular distances (events alternate,
  * and a fixed step would see one kind alone). What is timed is what a server's caches make of it,
- * so no price needs to be predicted. The kernel's own statistics would take two readings of the clock
- * from every program of the machine.
+ * so no price needs to be predicted. The kernel's own statistics would take two readings of the
+ * clock from every program of the machine.
  */
 #ifndef SPENT_BPF_H
 #define SPENT_BPF_H

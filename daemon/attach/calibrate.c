@@ -257,8 +257,7 @@ static void read_board(const struct object *obj, const struct board *board, stru
 }
 
 /* All four functions, with exits at sites or by return probes. */
-static int measure(struct object *obj, bool uretprobes, struct measured *out,
-		   struct hands_pile *to)
+static int measure(struct object *obj, bool uretprobes, struct measured *out, struct hands_pile *to)
 {
 	unsigned long offsets[2 * OBJECT_CALIBRATION_FNS];
 	unsigned long long cookies[2 * OBJECT_CALIBRATION_FNS];
@@ -415,13 +414,15 @@ int calibrate__run(struct object *obj, bool uretprobes, struct hands_pile *to)
 	tell_programs(obj);
 	log_debug(
 		"attach: prices: entry %llu/%llu ns, exit %llu/%llu ns (emulated/single-stepped), "
-		"return probe %llu ns (%llu of it the trap), cold: %llu/%llu, %llu/%llu, %llu (%llu) ns",
+		"return probe %llu ns (%llu of it the trap), cold: %llu/%llu, %llu/%llu, %llu "
+		"(%llu) ns",
 		(unsigned long long)p->entry_ns[0], (unsigned long long)p->entry_ns[1],
 		(unsigned long long)p->exit_ns[0], (unsigned long long)p->exit_ns[1],
 		(unsigned long long)p->uret_ns, (unsigned long long)obj->warm.trap_uret_ns,
-		(unsigned long long)obj->cold.entry_ns[0], (unsigned long long)obj->cold.entry_ns[1],
-		(unsigned long long)obj->cold.exit_ns[0], (unsigned long long)obj->cold.exit_ns[1],
-		(unsigned long long)obj->cold.uret_ns, (unsigned long long)obj->cold.trap_uret_ns);
+		(unsigned long long)obj->cold.entry_ns[0],
+		(unsigned long long)obj->cold.entry_ns[1], (unsigned long long)obj->cold.exit_ns[0],
+		(unsigned long long)obj->cold.exit_ns[1], (unsigned long long)obj->cold.uret_ns,
+		(unsigned long long)obj->cold.trap_uret_ns);
 	return 0;
 }
 

@@ -31,10 +31,10 @@
 #define FAR_ABOVE 5.0 /* of the budget: one look is enough */
 
 #define PROBES_LEAST 0.10 /* of the budget, whatever else takes of it */
-#define NOTHING 0.01	/* of the budget: what is not called any more comes back anyway */
-#define LITTLE 0.05	/* of the budget: steps up even near the limit */
-#define KNEES 2.0	/* slowed by so much */
-#define LOGGED_STEPS 8u /* at one time */
+#define NOTHING 0.01	  /* of the budget: what is not called any more comes back anyway */
+#define LITTLE 0.05	  /* of the budget: steps up even near the limit */
+#define KNEES 2.0	  /* slowed by so much */
+#define LOGGED_STEPS 8u	  /* at one time */
 
 #define LOOK_S 0.08	   /* a shorter time says little, however often we are called */
 #define CLUSTERED_MAX 256u /* functions with a sample: 32 KB each */

@@ -75,8 +75,8 @@ const struct governor_step *governor__steps(const struct governor *g, size_t *cn
 void governor__row(const struct governor *g, rt_u32 fn, uint64_t now_ns, struct governor_row *out);
 
 /*
- * What a function's hits so far have cost its process, ns; and how many they are: at some prices, and
- * at those of cold caches, which the budget goes by.
+ * What a function's hits so far have cost its process, ns; and how many they are: at some prices,
+ * and at those of cold caches, which the budget goes by.
  */
 uint64_t governor__cost_at(const struct object *obj, const struct plan *plan,
 			   const struct prices *p, rt_u32 fn, uint64_t *hits);

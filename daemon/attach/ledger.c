@@ -30,8 +30,7 @@ uint64_t governor__cost_at(const struct object *obj, const struct plan *plan,
 
 	object__fn_hits(obj, fn, &entries, &exits, &stepped);
 	*hits = entries + exits;
-	return entries * p->entry_ns[plan->fns[fn].entry_insn] +
-	       exits_ns(p, plan, exits, stepped);
+	return entries * p->entry_ns[plan->fns[fn].entry_insn] + exits_ns(p, plan, exits, stepped);
 }
 
 uint64_t governor__cost_ns(const struct object *obj, const struct plan *plan, rt_u32 fn,

@@ -26,7 +26,7 @@ struct object {
 	rt_u32 shards;
 	rt_u32 chunk_cnt;
 	rt_u32 edge_cnt;
-	rt_u32 path_cnt; /* places in the table; ids are below path_cnt + RT_PATH_FIRST */
+	rt_u32 path_cnt;	  /* places in the table; ids are below path_cnt + RT_PATH_FIRST */
 	struct prices warm, cold; /* once calibrated; the programs have the warm ones */
 	/* mapped maps */
 	struct rt_fn_stats *stats; /* [fn * shards + shard] */

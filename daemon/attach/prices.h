@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What a probe costs, ns, twice: warm (in a loop, its path through the kernel in the nearest caches)
- * and cold (after the program has been about something else). Both are measured by calibrate.h; a
- * server is in between, nearer to cold the more it does from one probe to the next.
+ * What a probe costs, ns, twice: warm (in a loop, its path through the kernel in the nearest
+ * caches) and cold (after the program has been about something else). Both are measured by
+ * calibrate.h; a server is in between, nearer to cold the more it does from one probe to the next.
  */
 #ifndef ATTACH_PRICES_H
 #define ATTACH_PRICES_H

@@ -20,7 +20,7 @@
 #include "roletrace/spent.h"
 #include "target/process.h"
 
-#define WAKING 2 /* of tracing */
+#define WAKING 2	      /* of tracing */
 #define MAX_WAKES 16384u      /* pairs of a waiter's and a waker's stack; 2 MB */
 #define MAX_FUTEX_WAITS 8192u /* pairs of a futex and a stack; 0.8 MB */
 

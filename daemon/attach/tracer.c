@@ -26,10 +26,10 @@ struct tracer {
 	const struct target *target;
 	struct object obj;
 	struct links *links;
-	struct memory *memory; /* NULL: not traced */
-	struct growth *growth; /* NULL: --memory off */
+	struct memory *memory;	 /* NULL: not traced */
+	struct growth *growth;	 /* NULL: --memory off */
 	double budget, reserved; /* of a CPU; reserved: for what is no probe */
-	bool empty; /* for the benchmarks: memory programs leave at their gate */
+	bool empty;		 /* for the benchmarks: memory programs leave at their gate */
 	uint64_t memory_look_ns, memory_cost_ns; /* of the last look */
 	unsigned int memory_over;		 /* looks in a row */
 	struct bpf_link *life[2];		 /* thread exits, exec */

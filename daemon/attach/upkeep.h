@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What is no probe takes of the budget too: the watch of threads, profiles, memory growth. What they
- * take is not there for probes; should they alone be over, what can be dropped is, else it is said.
+ * What is no probe takes of the budget too: the watch of threads, profiles, memory growth. What
+ * they take is not there for probes; should they alone be over, what can be dropped is, else it is
+ * said.
  */
 #ifndef ATTACH_UPKEEP_H
 #define ATTACH_UPKEEP_H

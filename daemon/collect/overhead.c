@@ -52,9 +52,9 @@ struct prices overhead__prices(const struct overhead *o)
 	/* what is not known is taken for cold */
 	if (!hits || !o->begin_cpu_ns)
 		return obj->cold;
-	return prices__between(&obj->warm, &obj->cold,
-			       prices__coldness(((double)used_ns - (double)cost_ns) /
-						(double)hits));
+	return prices__between(
+		&obj->warm, &obj->cold,
+		prices__coldness(((double)used_ns - (double)cost_ns) / (double)hits));
 }
 
 static double of_window(const struct snapshot *s, uint64_t ns)
@@ -89,8 +89,7 @@ void overhead__fill(const struct overhead *o, const struct prices *p, uint64_t f
 		s->overhead.growth_ratio = of_window(s, growth__spent_ns(growth, NULL));
 	s->overhead.cpu_ratio = s->overhead.probes_ratio + s->overhead.threads_ratio +
 				s->overhead.profile_ratio + s->overhead.growth_ratio;
-	s->overhead.process_ratio = used_ns ? s->overhead.cpu_ratio *
-						      (double)s->window.duration_ns /
-						      (double)used_ns
-					    : NAN;
+	s->overhead.process_ratio =
+		used_ns ? s->overhead.cpu_ratio * (double)s->window.duration_ns / (double)used_ns
+			: NAN;
 }

@@ -271,8 +271,8 @@ static double ratio_between(const struct snapshot *now, const struct snapshot *p
 			    double before)
 {
 	uint64_t ns = grown(now->window.duration_ns, prev->window.duration_ns);
-	double spent = ratio * (double)now->window.duration_ns -
-		       before * (double)prev->window.duration_ns;
+	double spent =
+		ratio * (double)now->window.duration_ns - before * (double)prev->window.duration_ns;
 
 	return ns && spent > 0 ? spent / (double)ns : 0;
 }
@@ -289,10 +289,10 @@ static void window_delta(const struct snapshot *now, const struct snapshot *prev
 		ratio_between(now, prev, now->overhead.cpu_ratio, prev->overhead.cpu_ratio);
 	out->overhead.probes_ratio =
 		ratio_between(now, prev, now->overhead.probes_ratio, prev->overhead.probes_ratio);
-	out->overhead.threads_ratio = ratio_between(now, prev, now->overhead.threads_ratio,
-						    prev->overhead.threads_ratio);
-	out->overhead.profile_ratio = ratio_between(now, prev, now->overhead.profile_ratio,
-						    prev->overhead.profile_ratio);
+	out->overhead.threads_ratio =
+		ratio_between(now, prev, now->overhead.threads_ratio, prev->overhead.threads_ratio);
+	out->overhead.profile_ratio =
+		ratio_between(now, prev, now->overhead.profile_ratio, prev->overhead.profile_ratio);
 	out->overhead.growth_ratio =
 		ratio_between(now, prev, now->overhead.growth_ratio, prev->overhead.growth_ratio);
 	out->overhead.process_ratio = NAN;

@@ -130,7 +130,7 @@ static void price(struct report *r)
 {
 	const struct snapshot *s = r->s;
 	char cpu[TEXT_CELL], budget[TEXT_CELL], own[TEXT_CELL] = "", floor[TEXT_CELL],
-		off[TEXT_CELL];
+						off[TEXT_CELL];
 
 	text__percent(cpu, s->overhead.cpu_ratio);
 	text__percent(own, s->overhead.process_ratio);
