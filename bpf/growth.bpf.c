@@ -20,6 +20,7 @@
 #include <bpf/bpf_tracing.h>
 
 #include "growth.bpf.h"
+#include "spent.bpf.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
@@ -72,32 +73,41 @@ static __always_inline bool may_unmap(rt_u64 nr)
 	return nr == NR_MUNMAP || nr == NR_BRK || nr == NR_MREMAP || nr == NR_SHMDT;
 }
 
-SEC("tp_btf/mmap_lock_released")
-int BPF_PROG(map_changed, struct mm_struct *mm, bool write)
+static __always_inline void compare(struct task_struct *t, struct mm_struct *mm, bool write)
 {
-	struct task_struct *t = bpf_get_current_task_btf();
 	struct pt_regs *regs;
 	rt_u64 pages, data;
 	struct rt_growth *row;
 
-	if (!is_target(t) || t->mm != mm)
-		return 0;
 	regs = (struct pt_regs *)bpf_task_pt_regs(t);
 	if (!write && !may_unmap(regs->orig_ax))
-		return 0;
+		return;
 	/* the map of the program to come */
 	if (regs->orig_ax == NR_EXECVE || regs->orig_ax == NR_EXECVEAT)
-		return 0;
+		return;
 	pages = change(&last.total_pages, mm->total_vm);
 	data = change(&last.data_pages, mm->data_vm);
 	if (!gate || (!pages && !data))
-		return 0;
+		return;
 	row = row_at(t, regs->sp);
 	if (!row)
-		return 0;
+		return;
 	add((rt_s64)pages > 0 ? &row->mapped_pages : &row->unmapped_pages,
 	    (rt_s64)pages > 0 ? pages : -pages);
 	add(&row->data_pages, data);
+}
+
+SEC("tp_btf/mmap_lock_released")
+int BPF_PROG(map_changed, struct mm_struct *mm, bool write)
+{
+	struct task_struct *t = bpf_get_current_task_btf();
+	struct spending cost;
+
+	if (!is_target(t) || t->mm != mm)
+		return 0;
+	spending_begins(RT_SPENT_MAP, &cost);
+	compare(t, mm, write);
+	spending_ends(&cost);
 	return 0;
 }
 
@@ -106,15 +116,18 @@ int BPF_PROG(map_changed, struct mm_struct *mm, bool write)
 static __always_inline int count_fault(rt_u64 sp)
 {
 	struct task_struct *t = bpf_get_current_task_btf();
+	struct spending cost;
 	struct rt_growth *row;
 
 	if (!is_target(t) || !gate)
 		return 0;
+	spending_begins(RT_SPENT_FAULT, &cost);
 	if (!sp)
 		sp = ((struct pt_regs *)bpf_task_pt_regs(t))->sp;
 	row = row_at(t, sp);
 	if (row)
 		add(&row->faults, 1);
+	spending_ends(&cost);
 	return 0;
 }
 

@@ -26,6 +26,7 @@ typedef __u32 __wsum;
 enum bpf_map_type {
 	BPF_MAP_TYPE_HASH = 1,
 	BPF_MAP_TYPE_ARRAY = 2,
+	BPF_MAP_TYPE_PERCPU_ARRAY = 6,
 	BPF_MAP_TYPE_STACK = 23,
 	BPF_MAP_TYPE_TASK_STORAGE = 29,
 };

@@ -20,6 +20,7 @@
 
 #include "block_stack.bpf.h"
 #include "memory.bpf.h"
+#include "spent.bpf.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
@@ -185,28 +186,24 @@ static __always_inline bool is_inside(const struct rt_mem_call *call, rt_u64 sp)
 }
 
 /* Entries of functions whose end will be seen. */
-SEC("uprobe.multi")
-int mem_enter(struct pt_regs *ctx)
+static __always_inline void on_enter(struct pt_regs *ctx, struct task_struct *t)
 {
-	struct task_struct *t = bpf_get_current_task_btf();
 	rt_u64 cookie = bpf_get_attach_cookie(ctx), sp = ctx->sp;
 	rt_u32 op = RT_MEM_COOKIE_OP(cookie);
 	struct rt_mem_block old;
 	struct rt_mem_events *e;
 	struct rt_mem_call *call;
 
-	if (!is_ours(t))
-		return 0;
 	e = events_of(RT_MEM_COOKIE_FAMILY(cookie));
 	if (e)
 		add(&e->entries, 1);
 	call = bpf_task_storage_get(&calls, t, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
 	if (!call) {
 		lose(RT_MEM_LOST_NO_STORAGE);
-		return 0;
+		return;
 	}
 	if (is_inside(call, sp))
-		return 0;
+		return;
 	call->sp = sp;
 	call->op = op;
 	call->block = 0;
@@ -214,7 +211,7 @@ int mem_enter(struct pt_regs *ctx)
 	call->had_block = 0;
 	call->old_bytes = 0;
 	if (op == RT_MEM_ALLOC)
-		return 0;
+		return;
 	call->bytes = ctx->si;
 	if (op == RT_MEM_CALLOC)
 		call->bytes = ctx->di * ctx->si;
@@ -223,7 +220,7 @@ int mem_enter(struct pt_regs *ctx)
 		call->bytes = ctx->dx;
 	}
 	if ((op != RT_MEM_REALLOC && op != RT_MEM_XALLOC) || !ctx->di)
-		return 0;
+		return;
 	call->block = ctx->di;
 	if (!by_address(cookie)) {
 		call->old_bytes = chunk_bytes(ctx->di);
@@ -237,6 +234,19 @@ int mem_enter(struct pt_regs *ctx)
 	} else if (RT_MEM_COOKIE_FLAGS(cookie) & RT_MEM_CHUNK) {
 		call->old_bytes = chunk_bytes(ctx->di);
 	}
+}
+
+SEC("uprobe.multi")
+int mem_enter(struct pt_regs *ctx)
+{
+	struct task_struct *t = bpf_get_current_task_btf();
+	struct spending cost;
+
+	if (!is_ours(t))
+		return 0;
+	spending_begins(RT_SPENT_ENTER, &cost);
+	on_enter(ctx, t);
+	spending_ends(&cost);
 	return 0;
 }
 
@@ -299,17 +309,14 @@ static __always_inline bool on_realloc_end(rt_u64 cookie, const struct rt_mem_ca
 	return block;
 }
 
-static __always_inline int on_return(struct pt_regs *ctx, bool native)
+static __always_inline void on_return(struct pt_regs *ctx, struct task_struct *t, bool native)
 {
-	struct task_struct *t = bpf_get_current_task_btf();
 	rt_u64 cookie = bpf_get_attach_cookie(ctx), sp = ctx->sp - 8, block = ctx->ax;
 	rt_u32 op = RT_MEM_COOKIE_OP(cookie);
 	bool alone = RT_MEM_COOKIE_FLAGS(cookie) & RT_MEM_ALONE;
 	struct rt_mem_call *call, mine = {};
 	struct rt_mem_events *e;
 
-	if (!is_ours(t))
-		return 0;
 	e = events_of(RT_MEM_COOKIE_FAMILY(cookie));
 	if (e) {
 		add(&e->returns, 1);
@@ -321,10 +328,10 @@ static __always_inline int on_return(struct pt_regs *ctx, bool native)
 		mine = *call;
 		call->sp = 0;
 	} else if (is_inside(call, sp)) {
-		return 0;
+		return;
 	} else if (!alone) {
 		lose(RT_MEM_LOST_ORPHANS);
-		return 0;
+		return;
 	}
 	switch (op) {
 	case RT_MEM_POSIX:
@@ -334,19 +341,31 @@ static __always_inline int on_return(struct pt_regs *ctx, bool native)
 	case RT_MEM_XALLOC:
 		if (block < mine.bytes) {
 			restore(cookie, &mine);
-			return 0;
+			return;
 		}
 		block = mine.block;
 		/* fall through */
 	case RT_MEM_REALLOC:
 		if (!on_realloc_end(cookie, &mine, block))
-			return 0;
+			return;
 		break;
 	}
 	if (block)
 		on_alloc(ctx, t, cookie, block, mine.bytes, native);
 	else
 		fail(cookie);
+}
+
+static __always_inline int returned(struct pt_regs *ctx, bool native)
+{
+	struct task_struct *t = bpf_get_current_task_btf();
+	struct spending cost;
+
+	if (!is_ours(t))
+		return 0;
+	spending_begins(RT_SPENT_RETURN, &cost);
+	on_return(ctx, t, native);
+	spending_ends(&cost);
 	return 0;
 }
 
@@ -354,13 +373,13 @@ static __always_inline int on_return(struct pt_regs *ctx, bool native)
 SEC("uretprobe.multi")
 int mem_return(struct pt_regs *ctx)
 {
-	return on_return(ctx, false);
+	return returned(ctx, false);
 }
 
 SEC("uretprobe.multi")
 int mem_return_native(struct pt_regs *ctx)
 {
-	return on_return(ctx, true);
+	return returned(ctx, true);
 }
 
 static __always_inline void on_free(rt_u64 cookie, rt_u64 block)
@@ -385,17 +404,13 @@ static __always_inline void on_free(rt_u64 cookie, rt_u64 block)
 }
 
 /* Functions whose entry tells all. */
-SEC("uprobe.multi")
-int mem_entry(struct pt_regs *ctx)
+static __always_inline void on_entry(struct pt_regs *ctx, struct task_struct *t)
 {
-	struct task_struct *t = bpf_get_current_task_btf();
 	rt_u64 cookie = bpf_get_attach_cookie(ctx);
 	rt_u32 family = RT_MEM_COOKIE_FAMILY(cookie);
 	struct rt_mem_events *e;
 	struct rt_mem_call *call;
 
-	if (!is_ours(t))
-		return 0;
 	e = events_of(family);
 	if (e)
 		add(&e->entries, 1);
@@ -424,6 +439,19 @@ int mem_entry(struct pt_regs *ctx)
 		count_free(sums_of(family, ctx->si), ctx->si);
 		break;
 	}
+}
+
+SEC("uprobe.multi")
+int mem_entry(struct pt_regs *ctx)
+{
+	struct task_struct *t = bpf_get_current_task_btf();
+	struct spending cost;
+
+	if (!is_ours(t))
+		return 0;
+	spending_begins(RT_SPENT_ENTER, &cost);
+	on_entry(ctx, t);
+	spending_ends(&cost);
 	return 0;
 }
 

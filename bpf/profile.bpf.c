@@ -16,6 +16,7 @@
 #include "blocked.bpf.h"
 #include "kept.bpf.h"
 #include "lock_site.bpf.h"
+#include "spent.bpf.h"
 #include "unwind.bpf.h"
 #include "waits.bpf.h"
 #include "wakers.bpf.h"
@@ -56,20 +57,16 @@ static __always_inline bool is_target(const struct task_struct *t)
 	return t->tgid == (int)target_tgid && running;
 }
 
-SEC("perf_event")
-int cpu_sample(struct bpf_perf_event_data *ctx)
+static __always_inline void sample(struct bpf_perf_event_data *ctx, struct task_struct *t)
 {
-	struct task_struct *t = bpf_get_current_task_btf();
 	struct unwind *u;
 	rt_u32 place;
 
-	if (!is_target(t) || !t->mm)
-		return 0;
 	__sync_fetch_and_add(&cpu_samples, 1);
 	u = unwind_begin(RT_UNWIND_CPU);
 	if (!u) {
 		__sync_fetch_and_add(&cpu_lost, 1);
-		return 0;
+		return;
 	}
 	keep_name(u, t);
 	if ((ctx->regs.cs & 3) == 3) {
@@ -86,6 +83,19 @@ int cpu_sample(struct bpf_perf_event_data *ctx)
 		count_stack(place, 1, 0);
 	else
 		__sync_fetch_and_add(&cpu_lost, 1);
+}
+
+SEC("perf_event")
+int cpu_sample(struct bpf_perf_event_data *ctx)
+{
+	struct task_struct *t = bpf_get_current_task_btf();
+	struct spending cost;
+
+	if (!is_target(t) || !t->mm)
+		return 0;
+	spending_begins(RT_SPENT_SAMPLE, &cost);
+	sample(ctx, t);
+	spending_ends(&cost);
 	return 0;
 }
 
@@ -171,23 +181,32 @@ static __always_inline void end_wait(struct task_struct *t, rt_u64 now)
 SEC("tp_btf/sched_switch")
 int BPF_PROG(off_cpu, bool preempt, struct task_struct *prev, struct task_struct *next)
 {
+	struct spending cost;
+
+	if (!is_target(prev) && !is_target(next))
+		return 0;
+	spending_begins(RT_SPENT_OFF_CPU, &cost);
 	if (is_target(prev) && !preempt && prev->__state && !(prev->__state & TASK_DEAD))
 		begin_wait(prev, bpf_ktime_get_ns());
 	if (is_target(next))
 		end_wait(next, bpf_ktime_get_ns());
+	spending_ends(&cost);
 	return 0;
 }
 
 SEC("tp_btf/sched_waking")
 int BPF_PROG(waking, struct task_struct *t)
 {
+	struct spending cost;
 	struct rt_blocked *b;
 
 	if (!is_target(t))
 		return 0;
+	spending_begins(RT_SPENT_WAKER, &cost);
 	b = bpf_task_storage_get(&blocked, t, 0, 0);
 	if (b && b->since_ns)
 		note_waker(b, ctx, target_tgid);
+	spending_ends(&cost);
 	return 0;
 }
 

@@ -24,6 +24,7 @@
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
 
+#include "spent.bpf.h"
 #include "thread_rows.bpf.h"
 #include "threads_maps.bpf.h"
 #include "who_wakes.bpf.h"
@@ -151,38 +152,50 @@ SEC("tp_btf/sched_switch")
 int BPF_PROG(sched_switch, bool preempt, struct task_struct *prev, struct task_struct *next,
 	     unsigned int prev_state)
 {
+	struct spending cost;
 	rt_u64 now;
 
 	if (prev->tgid != (int)target_tgid && next->tgid != (int)target_tgid)
 		return 0;
 	if (!gate)
 		return 0;
+	spending_begins(RT_SPENT_SWITCH, &cost);
 	now = bpf_ktime_get_ns();
 	if (prev->tgid == (int)target_tgid)
 		switched_out(prev, preempt, prev_state, now);
 	if (next->tgid == (int)target_tgid)
 		switched_in(next, now);
+	spending_ends(&cost);
 	return 0;
 }
 
-SEC("tp_btf/sched_waking")
-int BPF_PROG(sched_waking, struct task_struct *t)
+static __always_inline void woken(void *ctx, struct task_struct *t)
 {
 	struct rt_thread *r;
 	rt_u32 row;
 
-	if (t->tgid != (int)target_tgid || !gate)
-		return 0;
 	/* with no row it has done nothing since the gate opened: it was blocked */
 	row = row_for(t, t->on_cpu ? RT_STATE_RUNNING : RT_STATE_OTHER);
 	r = row ? row_at(row) : NULL;
 	if (!r || !is_blocked(r->state))
-		return 0;
+		return;
 	begin(r);
 	end_wait(r, row, bpf_ktime_get_ns());
 	r->state = RT_STATE_RUNNABLE;
 	book_waker(r, ctx);
 	end(r);
+}
+
+SEC("tp_btf/sched_waking")
+int BPF_PROG(sched_waking, struct task_struct *t)
+{
+	struct spending cost;
+
+	if (t->tgid != (int)target_tgid || !gate)
+		return 0;
+	spending_begins(RT_SPENT_WAKING, &cost);
+	woken(ctx, t);
+	spending_ends(&cost);
 	return 0;
 }
 

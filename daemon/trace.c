@@ -16,6 +16,7 @@
 #include "attach/standing.h"
 #include "attach/threads.h"
 #include "attach/tracer.h"
+#include "attach/upkeep.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/strbuf.h"
@@ -57,6 +58,7 @@ struct run {
 	struct standing *standing;     /* NULL: nobody asks for stacks of who waits */
 	struct latecomers *latecomers; /* NULL: no allocators are traced */
 	struct collector *collector;
+	struct upkeep upkeep;
 	struct outputs outputs;
 	struct live *live;
 	uint64_t next_late_ns; /* 0: no library is waited for */
@@ -281,6 +283,10 @@ static int attach(struct run *r)
 	r->collector = collector__new(r->plan, &r->target, r->tracer, &co);
 	if (!r->collector)
 		return code__say(CODE_FAILED, NULL, strerror(errno));
+	r->upkeep = (struct upkeep){ .tracer = r->tracer,
+				     .threads = r->threads,
+				     .profiler = r->profiler,
+				     .budget = r->opts->budget };
 	watch_for_allocators(r);
 	return CODE_OK;
 }
@@ -373,6 +379,7 @@ static void on_tick(struct run *r)
 	int err;
 
 	tracer__tick(r->tracer, now);
+	upkeep__tick(&r->upkeep, now);
 	if (r->stacks)
 		stacks__tick(r->stacks, now);
 	collector__tick(r->collector, now);

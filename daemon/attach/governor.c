@@ -4,8 +4,7 @@
  * entries of sampled ones. It must stay below SHED_AT of the budget; what is over steps down until
  * the prediction is below KEEP. The rest of the budget is spent on windows (sampler.c).
  *
- * All stay well below the budget, for prices are those of warm caches: in traffic a probe may cost
- * half as much again.
+ * Prices are those of cold caches; all stay below the budget, for traffic is never even.
  *
  * A rate seen through probes is what the target managed to do with them: where they took a good
  * part of a CPU it is a lower bound.
@@ -26,15 +25,16 @@
 #define CANARY_NS (8 * NS_PER_MS)
 #define CANARY_POLL_US 1000
 
-#define SHED_AT 0.75  /* of the budget: steps down */
-#define KEEP 0.65     /* after steps down */
-#define RAISE_TO 0.45 /* after steps up */
+#define SHED_AT 0.85  /* of the budget: steps down */
+#define KEEP 0.75     /* after steps down */
+#define RAISE_TO 0.50 /* after steps up */
 #define FAR_ABOVE 5.0 /* of the budget: one look is enough */
 
-#define NOTHING 0.01	/* of the budget: what is not called any more comes back anyway */
-#define LITTLE 0.05	/* of the budget: steps up even near the limit */
-#define KNEES 2.0	/* slowed by so much */
-#define LOGGED_STEPS 8u /* at one time */
+#define PROBES_LEAST 0.10 /* of the budget, whatever else takes of it */
+#define NOTHING 0.01	  /* of the budget: what is not called any more comes back anyway */
+#define LITTLE 0.05	  /* of the budget: steps up even near the limit */
+#define KNEES 2.0	  /* slowed by so much */
+#define LOGGED_STEPS 8u	  /* at one time */
 
 #define LOOK_S 0.08	   /* a shorter time says little, however often we are called */
 #define CLUSTERED_MAX 256u /* functions with a sample: 32 KB each */
@@ -55,7 +55,7 @@ struct governor *governor__new(const struct plan *plan, struct object *obj, stru
 	g->plan = plan;
 	g->obj = obj;
 	g->links = links;
-	g->budget = budget;
+	g->whole = g->budget = budget;
 	g->seed = clock__unix_ns() | 1;
 	g->fns = calloc(plan->fn_cnt + 1, sizeof(*g->fns));
 	g->modes = calloc(plan->fn_cnt + 1, sizeof(*g->modes));
@@ -414,6 +414,14 @@ int governor__arm(struct governor *g)
 	for (rt_u32 fn = 0; fn < g->plan->fn_cnt; fn++)
 		g->modes[fn] = links_mode_of(g->fns[fn].mode);
 	return links__set(g->links, 0, (rt_u32)g->plan->fn_cnt, g->modes);
+}
+
+void governor__reserve(struct governor *g, double ratio)
+{
+	double left = g->whole - ratio, least = PROBES_LEAST * g->whole;
+
+	if (g->whole >= 0)
+		g->budget = left > least ? left : least;
 }
 
 void governor__start(struct governor *g, uint64_t now_ns)

@@ -61,6 +61,8 @@ void governor__free(struct governor *g);
 
 /* Arms the functions: canary, then all that is affordable. The gate is shut before and after. */
 int governor__arm(struct governor *g);
+/* So much of the budget is taken by what are no probes of functions, of a CPU. */
+void governor__reserve(struct governor *g, double ratio);
 void governor__start(struct governor *g, uint64_t now_ns);
 /* Call about each GOVERNOR_INTERVAL_NS. */
 void governor__tick(struct governor *g, uint64_t now_ns);
@@ -72,7 +74,12 @@ bool governor__idle(const struct governor *g);
 const struct governor_step *governor__steps(const struct governor *g, size_t *cnt);
 void governor__row(const struct governor *g, rt_u32 fn, uint64_t now_ns, struct governor_row *out);
 
-/* What a function's hits so far have cost its process, ns; and how many they are. */
+/*
+ * What a function's hits so far have cost its process, ns; and how many they are: at some prices,
+ * and at those of cold caches, which the budget goes by.
+ */
+uint64_t governor__cost_at(const struct object *obj, const struct plan *plan,
+			   const struct prices *p, rt_u32 fn, uint64_t *hits);
 uint64_t governor__cost_ns(const struct object *obj, const struct plan *plan, rt_u32 fn,
 			   uint64_t *hits);
 

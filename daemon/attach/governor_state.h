@@ -32,7 +32,7 @@ struct governor {
 	const struct plan *plan;
 	struct object *obj;
 	struct links *links;
-	double budget;
+	double whole, budget; /* of a CPU; budget: what of it is for probes of functions */
 	struct governed *fns;
 	rt_u8 *modes;  /* scratch: enum links_mode */
 	rt_u32 *order; /* scratch */

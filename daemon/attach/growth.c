@@ -16,10 +16,12 @@
 #include <unistd.h>
 
 #include "attach/mapped.h"
+#include "attach/spent.h"
 #include "base/fail.h"
 #include "base/fs.h"
 #include "base/strbuf.h"
 #include "functions.skel.h"
+#include "roletrace/spent.h"
 #include "growth.skel.h"
 
 #define PROGRAM_CNT 4
@@ -246,4 +248,9 @@ rt_u64 growth__missed(const struct growth *g)
 			n += info.recursion_misses;
 	}
 	return n;
+}
+
+uint64_t growth__spent_ns(const struct growth *g, uint64_t *runs)
+{
+	return spent__ns(g->skel->maps.spent, RT_SPENT_MAP + 1, runs);
 }

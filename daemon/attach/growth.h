@@ -37,5 +37,7 @@ void growth__threads(const struct growth *g,
 		     void *arg);
 /* Events that the programs could not look at. */
 rt_u64 growth__missed(const struct growth *g);
+/* What its programs took so far, ns, by their own clocks; in so many runs. */
+uint64_t growth__spent_ns(const struct growth *g, uint64_t *runs);
 
 #endif

@@ -1,33 +1,42 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* What probes cost, and how long each function was watched in which way. */
 #include "attach/governor_state.h"
-#include "functions.skel.h"
 
-uint64_t ledger__exits_ns(const struct object *obj, const struct plan *plan, rt_u64 exits,
-			  rt_u64 stepped)
+static uint64_t exits_ns(const struct prices *p, const struct plan *plan, rt_u64 exits,
+			 rt_u64 stepped)
 {
-	volatile struct rt_prices *p = &obj->skel->bss->prices;
-
 	if (plan->exit == PLAN_EXIT_URETPROBE)
 		return exits * p->uret_ns;
 	return (exits - stepped) * p->exit_ns[RT_INSN_EMULATED] +
 	       stepped * p->exit_ns[RT_INSN_STEPPED];
 }
 
-uint64_t ledger__entry_ns(const struct governor *g, rt_u32 fn)
+/* A budget holds when it holds with cold caches. */
+uint64_t ledger__exits_ns(const struct object *obj, const struct plan *plan, rt_u64 exits,
+			  rt_u64 stepped)
 {
-	return g->obj->skel->bss->prices.entry_ns[g->plan->fns[fn].entry_insn];
+	return exits_ns(&obj->cold, plan, exits, stepped);
 }
 
-uint64_t governor__cost_ns(const struct object *obj, const struct plan *plan, rt_u32 fn,
-			   uint64_t *hits)
+uint64_t ledger__entry_ns(const struct governor *g, rt_u32 fn)
+{
+	return g->obj->cold.entry_ns[g->plan->fns[fn].entry_insn];
+}
+
+uint64_t governor__cost_at(const struct object *obj, const struct plan *plan,
+			   const struct prices *p, rt_u32 fn, uint64_t *hits)
 {
 	rt_u64 entries, exits, stepped;
 
 	object__fn_hits(obj, fn, &entries, &exits, &stepped);
 	*hits = entries + exits;
-	return entries * obj->skel->bss->prices.entry_ns[plan->fns[fn].entry_insn] +
-	       ledger__exits_ns(obj, plan, exits, stepped);
+	return entries * p->entry_ns[plan->fns[fn].entry_insn] + exits_ns(p, plan, exits, stepped);
+}
+
+uint64_t governor__cost_ns(const struct object *obj, const struct plan *plan, rt_u32 fn,
+			   uint64_t *hits)
+{
+	return governor__cost_at(obj, plan, &obj->cold, fn, hits);
 }
 
 /* Of one CPU: what is spent at a rate. */

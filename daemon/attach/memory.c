@@ -19,11 +19,13 @@
 
 #include "attach/blocksample.h"
 #include "attach/hands.h"
+#include "attach/spent.h"
 #include "attach/stacks.h"
 #include "base/clock.h"
 #include "base/fail.h"
 #include "functions.skel.h"
 #include "memory.skel.h"
+#include "roletrace/spent.h"
 
 #define BLOCKS_PER_READ 4096u
 #define LATE_BLOCKS (1u << 18)
@@ -439,10 +441,10 @@ rt_u64 memory__lost(const struct memory *m, enum rt_mem_lost what)
 	return *(volatile rt_u64 *)&m->skel->bss->lost[what];
 }
 
-rt_u64 memory__cost_ns(const struct memory *m, rt_u64 *hits)
+/* The traps by their price; the programs, and the stacks they take, by their own clocks. */
+rt_u64 memory__cost_ns(const struct memory *m, const struct prices *p, rt_u64 *hits)
 {
-	volatile struct rt_prices *p = &m->functions->skel->bss->prices;
-	rt_u64 cost = *(volatile rt_u64 *)&m->skel->bss->native_ns;
+	rt_u64 cost = spent__ns(m->skel->maps.spent, RT_SPENT_RETURN + 1, NULL);
 
 	*hits = 0;
 	for (rt_u32 a = 0; a < m->plan->allocator_cnt; a++) {
@@ -450,7 +452,7 @@ rt_u64 memory__cost_ns(const struct memory *m, rt_u64 *hits)
 
 		memory__events(m, a, &e);
 		*hits += e.entries + e.returns;
-		cost += e.entries * p->entry_ns[RT_INSN_EMULATED] + e.returns * p->uret_ns;
+		cost += e.entries * p->trap_entry_ns + e.returns * p->trap_uret_ns;
 	}
 	return cost;
 }

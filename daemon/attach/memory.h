@@ -73,7 +73,7 @@ void memory__native(const struct memory *m, struct memory_native *out);
 
 rt_u64 memory__lost(const struct memory *m, enum rt_mem_lost what);
 /* What the probes have cost the target so far, ns, and how many hits that were. */
-rt_u64 memory__cost_ns(const struct memory *m, rt_u64 *hits);
+rt_u64 memory__cost_ns(const struct memory *m, const struct prices *p, rt_u64 *hits);
 
 /* Calls each for every live block, one that is freed meanwhile perhaps too. 0 or -errno. */
 int memory__blocks(const struct memory *m,

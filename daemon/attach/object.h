@@ -10,6 +10,7 @@
 #include <stddef.h>
 
 #include "attach/mode.h"
+#include "attach/prices.h"
 #include "roletrace/abi.h"
 #include "roletrace/hist.h"
 
@@ -25,7 +26,8 @@ struct object {
 	rt_u32 shards;
 	rt_u32 chunk_cnt;
 	rt_u32 edge_cnt;
-	rt_u32 path_cnt; /* places in the table; ids are below path_cnt + RT_PATH_FIRST */
+	rt_u32 path_cnt;	  /* places in the table; ids are below path_cnt + RT_PATH_FIRST */
+	struct prices warm, cold; /* once calibrated; the programs have the warm ones */
 	/* mapped maps */
 	struct rt_fn_stats *stats; /* [fn * shards + shard] */
 	struct rt_fn_conf *confs;

@@ -10,14 +10,17 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "attach/spent.h"
 #include "attach/stacks.h"
 #include "attach/standing.h"
 #include "base/clock.h"
 #include "base/fail.h"
 #include "base/log.h"
 #include "profile.skel.h"
+#include "roletrace/spent.h"
 #include "target/process.h"
 
+#define WAKING 2	      /* of tracing */
 #define MAX_WAKES 16384u      /* pairs of a waiter's and a waker's stack; 2 MB */
 #define MAX_FUTEX_WAITS 8192u /* pairs of a futex and a stack; 0.8 MB */
 
@@ -28,8 +31,8 @@ struct profiler {
 	struct profile_bpf *skel;
 	struct bpf_link **events; /* one per CPU */
 	int event_cnt;
-	struct bpf_link *tracing[3];
-	bool notes_older;
+	struct bpf_link *tracing[WAKING + 1];
+	bool notes_older, wakers_dropped;
 };
 
 /* ---- loading ---- */
@@ -186,6 +189,21 @@ void profiler__free(struct profiler *p)
 	free(p);
 }
 
+bool profiler__drop_wakers(struct profiler *p)
+{
+	if (!p->tracing[WAKING])
+		return false;
+	bpf_link__destroy(p->tracing[WAKING]);
+	p->tracing[WAKING] = NULL;
+	p->wakers_dropped = true;
+	return true;
+}
+
+bool profiler__wakers_dropped(const struct profiler *p)
+{
+	return p->wakers_dropped;
+}
+
 /* ---- reading ---- */
 
 const struct profiler_opts *profiler__opts(const struct profiler *p)
@@ -269,4 +287,9 @@ void profiler__counts(const struct profiler *p, struct profiler_counts *out)
 		.wakes_lost = b->wakes_lost,
 		.futex_waits_lost = b->futex_waits_lost,
 	};
+}
+
+uint64_t profiler__spent_ns(const struct profiler *p, uint64_t *runs)
+{
+	return spent__ns(p->skel->maps.spent, RT_SPENT_WAKER + 1, runs);
 }

@@ -37,6 +37,10 @@ void profiler__start(struct profiler *p, uint64_t now_ns);
 void profiler__stop(struct profiler *p);
 void profiler__free(struct profiler *p);
 
+/* Stops noting who ends waits. False: it was not done anyway. */
+bool profiler__drop_wakers(struct profiler *p);
+bool profiler__wakers_dropped(const struct profiler *p);
+
 const struct profiler_opts *profiler__opts(const struct profiler *p);
 
 /* Waits that go on now: calls each with the stack's place + 1 (0: lost) and since when. */
@@ -66,5 +70,7 @@ struct profiler_counts {
 	uint64_t futex_waits_lost; /* the same for their futex */
 };
 void profiler__counts(const struct profiler *p, struct profiler_counts *out);
+/* What its programs took so far, ns, by their own clocks; in so many runs. */
+uint64_t profiler__spent_ns(const struct profiler *p, uint64_t *runs);
 
 #endif

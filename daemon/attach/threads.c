@@ -12,6 +12,8 @@
 #include <unistd.h>
 
 #include "attach/mapped.h"
+#include "attach/spent.h"
+#include "roletrace/spent.h"
 #include "threads.skel.h"
 
 #define MIN_ROWS 1024u
@@ -287,4 +289,9 @@ rt_u64 threads__missed(const struct threads *t)
 			n += info.recursion_misses;
 	}
 	return n;
+}
+
+uint64_t threads__spent_ns(const struct threads *t, uint64_t *runs)
+{
+	return spent__ns(t->skel->maps.spent, RT_SPENT_WAKING + 1, runs);
 }

@@ -53,5 +53,7 @@ void threads__hist(const struct threads *t, const struct rt_times *times,
 rt_u64 threads__lost(const struct threads *t, enum rt_thread_lost what);
 /* Events for which the kernel did not run a program. */
 rt_u64 threads__missed(const struct threads *t);
+/* What its programs took so far, ns, by their own clocks; in so many runs. */
+uint64_t threads__spent_ns(const struct threads *t, uint64_t *runs);
 
 #endif

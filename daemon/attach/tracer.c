@@ -26,10 +26,10 @@ struct tracer {
 	const struct target *target;
 	struct object obj;
 	struct links *links;
-	struct memory *memory; /* NULL: not traced */
-	struct growth *growth; /* NULL: --memory off */
-	double budget;
-	bool empty; /* for the benchmarks: memory programs leave at their gate */
+	struct memory *memory;	 /* NULL: not traced */
+	struct growth *growth;	 /* NULL: --memory off */
+	double budget, reserved; /* of a CPU; reserved: for what is no probe */
+	bool empty;		 /* for the benchmarks: memory programs leave at their gate */
 	uint64_t memory_look_ns, memory_cost_ns; /* of the last look */
 	unsigned int memory_over;		 /* looks in a row */
 	struct bpf_link *life[2];		 /* thread exits, exec */
@@ -282,6 +282,14 @@ static void rearm(struct tracer *t)
 		log_error("attach: failed to arm the probes again: %s", strerror(-err));
 }
 
+/* Of the budget: a tenth is left to probes whatever else there is. */
+static double left(const struct tracer *t)
+{
+	double ratio = t->budget - t->reserved;
+
+	return ratio > t->budget / 10 ? ratio : t->budget / 10;
+}
+
 /* Half a second of allocations dearer than the whole budget, and the allocator is let go. */
 #define MEMORY_LOOKS 5
 
@@ -293,9 +301,9 @@ static void look_at_memory(struct tracer *t, uint64_t now_ns)
 	if (!t->memory || t->budget < 0 || memory__is_shed(t->memory) ||
 	    now_ns < t->memory_look_ns + GOVERNOR_INTERVAL_NS)
 		return;
-	cost = memory__cost_ns(t->memory, &hits);
+	cost = memory__cost_ns(t->memory, &t->obj.cold, &hits);
 	spent = (double)(cost - t->memory_cost_ns);
-	allowed = t->budget * (double)(now_ns - t->memory_look_ns);
+	allowed = left(t) * (double)(now_ns - t->memory_look_ns);
 	t->memory_over = t->memory_look_ns && spent > allowed ? t->memory_over + 1 : 0;
 	t->memory_look_ns = now_ns;
 	t->memory_cost_ns = cost;
@@ -303,7 +311,7 @@ static void look_at_memory(struct tracer *t, uint64_t now_ns)
 		return;
 	memory__shed(t->memory);
 	log_warn("over budget: the allocator is no longer traced (%.1f%% of a CPU; --budget)",
-		 spent / allowed * t->budget * 100);
+		 spent / allowed * left(t) * 100);
 }
 
 static void verify_again(struct tracer *t)
@@ -403,6 +411,12 @@ void tracer__free(struct tracer *t)
 int tracer__adopt(struct tracer *t, size_t first, const struct target_object *library)
 {
 	return t->memory ? memory__adopt(t->memory, first, library->open_path) : 0;
+}
+
+void tracer__reserve(struct tracer *t, double ratio)
+{
+	t->reserved = ratio;
+	governor__reserve(t->governor, ratio);
 }
 
 struct memory *tracer__memory(struct tracer *t)

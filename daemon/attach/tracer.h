@@ -51,6 +51,8 @@ void tracer__free(struct tracer *t);
 /* The plan has more allocators, from its first-th on, all in that library: traces those that are
  * chosen. 0 or -errno. */
 int tracer__adopt(struct tracer *t, size_t first, const struct target_object *library);
+/* So much of the budget is taken by what is no probe, of a CPU. */
+void tracer__reserve(struct tracer *t, double ratio);
 /* NULL: allocators are not traced. */
 struct memory *tracer__memory(struct tracer *t);
 /* NULL: --memory off. */

@@ -16,6 +16,7 @@
 #include "base/clock.h"
 #include "collect/memory.h"
 #include "collect/namer.h"
+#include "collect/overhead.h"
 #include "collect/paths.h"
 #include "collect/profile.h"
 #include "collect/settle.h"
@@ -30,6 +31,7 @@ struct collector {
 	struct tracer *tracer;
 	struct object *obj;
 	struct settler *settler;
+	struct overhead overhead;
 	struct threadwatch *watch;	       /* NULL: threads are not watched */
 	struct namer *namer;		       /* NULL: nothing has native stacks */
 	struct profile_reader *profile_reader; /* NULL: no profiles */
@@ -96,6 +98,11 @@ struct collector *collector__new(const struct plan *plan, const struct target *t
 	c->tracer = tracer;
 	c->obj = tracer__object(tracer);
 	c->opts = *opts;
+	c->overhead = (struct overhead){ .target = target,
+					 .plan = plan,
+					 .tracer = tracer,
+					 .threads = opts->threads,
+					 .profiler = opts->profiler };
 	c->settler = settler__new(c->obj, plan, target);
 	if (!c->settler || set_up_names(c) || set_up_memory(c) || watch_threads(c)) {
 		int err = errno;
@@ -125,6 +132,7 @@ void collector__start(struct collector *c)
 	c->start_unix_ns = clock__unix_ns();
 	c->start_mono_ns = clock__mono_ns();
 	memory_collector__start(c->memory);
+	overhead__start(&c->overhead);
 	tracer__start(c->tracer);
 	if (c->watch)
 		threadwatch__start(c->watch, c->start_mono_ns);
@@ -134,8 +142,10 @@ void collector__start(struct collector *c)
 
 void collector__tick(struct collector *c, uint64_t now_ns)
 {
-	if (!c->end_mono_ns)
-		memory_collector__tick(c->memory, now_ns);
+	if (c->end_mono_ns)
+		return;
+	overhead__look(&c->overhead);
+	memory_collector__tick(c->memory, now_ns);
 }
 
 void collector__stop(struct collector *c)
@@ -145,6 +155,7 @@ void collector__stop(struct collector *c)
 	tracer__hold(c->tracer);
 	(void)settler__pass(
 		c->settler); /* so that the pass behind the gate can prove frames dead */
+	overhead__look(&c->overhead);
 	c->end_unix_ns = clock__unix_ns();
 	c->end_mono_ns = clock__mono_ns();
 	if (c->watch)
@@ -221,7 +232,8 @@ static int fill_sampled(const struct collector *c, rt_u32 fn, uint64_t now_ns, s
 	return sampled__fill(&row, out);
 }
 
-static int fill_fn(const struct collector *c, rt_u32 fn, struct snapshot *s, uint64_t *cost_ns)
+static int fill_fn(const struct collector *c, rt_u32 fn, const struct prices *prices,
+		   struct snapshot *s, uint64_t *cost_ns)
 {
 	const struct plan_fn *pf = &c->plan->fns[fn];
 	struct snapshot_fn *out = &s->fns[fn];
@@ -266,7 +278,7 @@ static int fill_fn(const struct collector *c, rt_u32 fn, struct snapshot *s, uin
 		out->in_flight =
 			above_zero(out->calls, out->returned + out->unwound + out->untimed);
 	fill_prices(c, pf, out);
-	out->cost_ns = governor__cost_ns(c->obj, c->plan, fn, &hits);
+	out->cost_ns = governor__cost_at(c->obj, c->plan, prices, fn, &hits);
 	*cost_ns += out->cost_ns;
 	s->overhead.hits += hits;
 	s->overhead.corrected_ns += st.corrected_ns;
@@ -278,28 +290,23 @@ static int fill_fn(const struct collector *c, rt_u32 fn, struct snapshot *s, uin
 
 static int fill_fns(const struct collector *c, struct snapshot *s)
 {
-	uint64_t cost_ns = 0, floor = UINT64_MAX, hits;
+	struct prices prices = overhead__prices(&c->overhead);
+	uint64_t cost_ns = 0, floor = UINT64_MAX;
 
 	s->fn_cnt = c->plan->fn_cnt;
 	s->fns = calloc(s->fn_cnt + 1, sizeof(*s->fns));
 	if (!s->fns)
 		return -ENOMEM;
 	for (rt_u32 fn = 0; fn < s->fn_cnt; fn++) {
-		int err = fill_fn(c, fn, s, &cost_ns);
+		int err = fill_fn(c, fn, &prices, s, &cost_ns);
 
 		if (err)
 			return err;
 		if (s->fns[fn].floor_ns < floor)
 			floor = s->fns[fn].floor_ns;
 	}
-	if (tracer__memory(c->tracer)) {
-		cost_ns += memory__cost_ns(tracer__memory(c->tracer), &hits);
-		s->overhead.hits += hits;
-	}
 	s->overhead.floor_ns = s->fn_cnt ? floor : 0;
-	s->overhead.ns_per_hit = s->overhead.hits ? cost_ns / s->overhead.hits : 0;
-	s->overhead.cpu_ratio =
-		s->window.duration_ns ? (double)cost_ns / (double)s->window.duration_ns : 0;
+	overhead__fill(&c->overhead, &prices, cost_ns, s);
 	s->overhead.budget_ratio = c->opts.budget;
 	return 0;
 }
@@ -531,12 +538,19 @@ static int fill_late(const struct collector *c, struct snapshot *s)
 	return 0;
 }
 
+/* Without any probe over the budget. */
+static bool is_dear(const struct collector *c, const struct snapshot *s)
+{
+	return s->overhead.threads_ratio + s->overhead.profile_ratio + s->overhead.growth_ratio >
+	       c->opts.budget;
+}
+
 static int fill_health(const struct collector *c, struct snapshot *s)
 {
 	size_t refused = 0;
 	int err = 0;
 
-	s->reasons = calloc(s->lost_cnt + c->plan->object_cnt + 5, sizeof(*s->reasons));
+	s->reasons = calloc(s->lost_cnt + c->plan->object_cnt + 7, sizeof(*s->reasons));
 	if (!s->reasons)
 		return -ENOMEM;
 	for (size_t i = 0; i < s->lost_cnt && !err; i++)
@@ -547,6 +561,12 @@ static int fill_health(const struct collector *c, struct snapshot *s)
 		refused += tracer__refused(c->tracer, fn);
 	err = err ?: add_reason(s, "functions refused by the kernel", refused);
 	err = err ?: add_reason(s, "functions shed over budget", s->overhead.shed_fns);
+	if (c->opts.profiler && profiler__wakers_dropped(c->opts.profiler) && !err)
+		err = add_text(s, "over budget: ", "who ends waits was not noted all the time");
+	if (c->opts.budget >= 0 && !err && is_dear(c, s))
+		err = add_text(s, "over budget: ",
+			       "what is no probe alone takes more (overhead: threads, profile, "
+			       "growth)");
 	if (s->memory && !err)
 		err = add_reason(s, "live blocks without an owner: --max-blocks was reached",
 				 s->memory->unowned_count);

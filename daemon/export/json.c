@@ -117,7 +117,14 @@ static void overhead(struct jsonw *w, const struct snapshot *s)
 	section(w, "overhead", '{');
 	put_uint(w, "hits", s->overhead.hits);
 	put_uint(w, "ns_per_hit", s->overhead.ns_per_hit);
+	put_uint(w, "ns_per_hit_low", s->overhead.ns_per_hit_low);
+	put_uint(w, "ns_per_hit_high", s->overhead.ns_per_hit_high);
 	put_real(w, "cpu_ratio", s->overhead.cpu_ratio);
+	put_real(w, "probes_ratio", s->overhead.probes_ratio);
+	put_real(w, "threads_ratio", s->overhead.threads_ratio);
+	put_real(w, "profile_ratio", s->overhead.profile_ratio);
+	put_real(w, "growth_ratio", s->overhead.growth_ratio);
+	put_real(w, "process_ratio", s->overhead.process_ratio);
 	if (s->overhead.budget_ratio < 0)
 		put_null(w, "budget_ratio");
 	else

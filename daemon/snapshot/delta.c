@@ -266,20 +266,36 @@ static int states_copy(const struct snapshot *now, struct snapshot *out)
 	return oom ? -ENOMEM : reasons_copy(now, out);
 }
 
+/* Of a share of the time: what it was in the window between. */
+static double ratio_between(const struct snapshot *now, const struct snapshot *prev, double ratio,
+			    double before)
+{
+	uint64_t ns = grown(now->window.duration_ns, prev->window.duration_ns);
+	double spent =
+		ratio * (double)now->window.duration_ns - before * (double)prev->window.duration_ns;
+
+	return ns && spent > 0 ? spent / (double)ns : 0;
+}
+
 static void window_delta(const struct snapshot *now, const struct snapshot *prev,
 			 struct snapshot *out)
 {
-	double spent;
-
 	out->window.start_unix_ns = prev->window.end_unix_ns;
 	out->window.duration_ns = grown(now->window.duration_ns, prev->window.duration_ns);
 	out->overhead.hits = grown(now->overhead.hits, prev->overhead.hits);
 	out->overhead.corrected_ns = grown(now->overhead.corrected_ns, prev->overhead.corrected_ns);
 	out->overhead.clamped = grown(now->overhead.clamped, prev->overhead.clamped);
-	spent = now->overhead.cpu_ratio * (double)now->window.duration_ns -
-		prev->overhead.cpu_ratio * (double)prev->window.duration_ns;
 	out->overhead.cpu_ratio =
-		out->window.duration_ns && spent > 0 ? spent / (double)out->window.duration_ns : 0;
+		ratio_between(now, prev, now->overhead.cpu_ratio, prev->overhead.cpu_ratio);
+	out->overhead.probes_ratio =
+		ratio_between(now, prev, now->overhead.probes_ratio, prev->overhead.probes_ratio);
+	out->overhead.threads_ratio =
+		ratio_between(now, prev, now->overhead.threads_ratio, prev->overhead.threads_ratio);
+	out->overhead.profile_ratio =
+		ratio_between(now, prev, now->overhead.profile_ratio, prev->overhead.profile_ratio);
+	out->overhead.growth_ratio =
+		ratio_between(now, prev, now->overhead.growth_ratio, prev->overhead.growth_ratio);
+	out->overhead.process_ratio = NAN;
 }
 
 /* ---- threads ---- */

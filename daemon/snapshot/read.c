@@ -107,6 +107,14 @@ static void read_overhead(struct reader *r, json_t *doc)
 	r->s->overhead.hits = get_uint(r, o, "hits");
 	r->s->overhead.ns_per_hit = get_uint(r, o, "ns_per_hit");
 	r->s->overhead.cpu_ratio = get_ratio(r, o, "cpu_ratio", NAN);
+	r->s->overhead.ns_per_hit_low = get_uint_or_0(r, o, "ns_per_hit_low");
+	r->s->overhead.ns_per_hit_high = get_uint_or_0(r, o, "ns_per_hit_high");
+	r->s->overhead.probes_ratio = get_ratio_or_0(r, o, "probes_ratio");
+	r->s->overhead.threads_ratio = get_ratio_or_0(r, o, "threads_ratio");
+	r->s->overhead.profile_ratio = get_ratio_or_0(r, o, "profile_ratio");
+	r->s->overhead.growth_ratio = get_ratio_or_0(r, o, "growth_ratio");
+	r->s->overhead.process_ratio =
+		is_null(o, "process_ratio") ? NAN : get_ratio(r, o, "process_ratio", NAN);
 	r->s->overhead.budget_ratio = get_ratio(r, o, "budget_ratio", -1);
 	r->s->overhead.corrected_ns = get_uint(r, o, "corrected_ns");
 	r->s->overhead.clamped = get_uint(r, o, "clamped");

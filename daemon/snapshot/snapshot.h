@@ -132,8 +132,12 @@ struct snapshot {
 	size_t lost_cnt;
 	struct {
 		uint64_t hits, ns_per_hit, corrected_ns, floor_ns, clamped;
+		uint64_t ns_per_hit_low, ns_per_hit_high; /* with warm, with cold caches */
+		/* cpu_ratio is the sum of the four below it; of a CPU */
 		double cpu_ratio, budget_ratio; /* budget_ratio < 0: off */
-		struct snapshot_shed *shed;	/* array owned */
+		double probes_ratio, threads_ratio, profile_ratio, growth_ratio;
+		double process_ratio;	    /* of the CPU time the process used; NAN: not known */
+		struct snapshot_shed *shed; /* array owned */
 		size_t shed_cnt;
 		size_t shed_fns; /* functions that were not watched exactly all the time */
 	} overhead;

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -96,19 +97,52 @@ static void what(struct report *r)
 	     s->profile ? s->profile : "");
 }
 
-static void price(struct report *r)
+static void price_parts(struct report *r)
 {
 	const struct snapshot *s = r->s;
-	char hits[TEXT_CELL], each[TEXT_CELL], cpu[TEXT_CELL], budget[TEXT_CELL];
-	char floor[TEXT_CELL], off[TEXT_CELL];
+	const struct {
+		const char *name;
+		double ratio;
+	} parts[] = { { "threads", s->overhead.threads_ratio },
+		      { "profile", s->overhead.profile_ratio },
+		      { "growth", s->overhead.growth_ratio } };
+	char hits[TEXT_CELL], each[TEXT_CELL], low[TEXT_CELL], high[TEXT_CELL], cpu[TEXT_CELL];
+	struct strbuf line = {};
 
 	text__count(hits, s->overhead.hits, 20);
 	text__duration(each, s->overhead.ns_per_hit);
+	text__duration(low, s->overhead.ns_per_hit_low);
+	text__duration(high, s->overhead.ns_per_hit_high);
+	text__percent(cpu, s->overhead.probes_ratio);
+	if (s->overhead.hits)
+		strbuf__addf(&line, "; probes %s: %s hits, %s each (caches warm %s, cold %s)", cpu,
+			     hits, each, low, high);
+	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
+		text__percent(cpu, parts[i].ratio);
+		if (parts[i].ratio > 0)
+			strbuf__addf(&line, "; %s %s", parts[i].name, cpu);
+	}
+	if (line.len)
+		sayf(r, STYLE_PLAIN, "  %s", line.s + 2);
+	strbuf__free(&line);
+}
+
+static void price(struct report *r)
+{
+	const struct snapshot *s = r->s;
+	char cpu[TEXT_CELL], budget[TEXT_CELL], own[TEXT_CELL] = "", floor[TEXT_CELL],
+						off[TEXT_CELL];
+
 	text__percent(cpu, s->overhead.cpu_ratio);
+	text__percent(own, s->overhead.process_ratio);
 	snprintf(budget, sizeof(budget), s->overhead.budget_ratio < 0 ? "no budget" : "budget %g%%",
 		 s->overhead.budget_ratio * 100);
-	sayf(r, STYLE_PLAIN, "Overhead: %s hits, %s each = %s of a CPU (%s)", hits, each, cpu,
-	     budget);
+	if (isfinite(s->overhead.process_ratio))
+		sayf(r, STYLE_PLAIN, "Overhead: %s of a CPU (%s), %s of what the process used", cpu,
+		     budget, own);
+	else
+		sayf(r, STYLE_PLAIN, "Overhead: %s of a CPU (%s)", cpu, budget);
+	price_parts(r);
 	if (!s->overhead.floor_ns && !s->overhead.corrected_ns)
 		return;
 	text__duration(floor, s->overhead.floor_ns);

@@ -6,7 +6,8 @@ import random
 import signal
 import time
 
-from harness import Fixture, Trace, check, equal, until
+import bpf
+from harness import Fixture, Skip, Trace, check, equal, until
 
 HOT = 0  # SPIN of fixture rates: some hundred million calls a second
 BUSY = 300  # a few million
@@ -300,3 +301,79 @@ def test_price_agrees_with_cpu_time():
     f.say("quiesce")
     f.line()
     f.finish()
+
+
+def lost_per_call(f, begun, ended):
+    """What the probes of a call took, ns of CPU, from the two functions' difference."""
+    each = {
+        part: (ended[part]["cpu_ns"] - begun[part]["cpu_ns"])
+        / (ended[part]["calls"] - begun[part]["calls"])
+        for part in ("traced", "bare")
+    }
+    return each["traced"] - each["bare"]
+
+
+def test_price_in_a_program_that_has_work_to_do():
+    """Caches are not the probes' alone there. In turn with an untraced twin; the middle of five."""
+    f = Fixture("paired", 300)
+    f.say("go")
+    ratios, said = [], ""
+    for _ in range(5):
+        t = Trace(f, functions=["traced_call"])
+        begun = f.ask("stat")
+        time.sleep(0.7)
+        lost_ns = lost_per_call(f, begun, f.ask("stat"))
+        snapshot = t.stop()
+        row, o = snapshot.row("traced_call"), snapshot.doc["overhead"]
+        check(o["ns_per_hit_low"] <= o["ns_per_hit"] <= o["ns_per_hit_high"], f"prices: {o}")
+        check(o["ns_per_hit_high"] >= 1.2 * o["ns_per_hit_low"], f"cold is not dearer: {o}")
+        ratios.append(row["cost_ns"] / row["calls"] / lost_ns)
+        said += f"\n{row['cost_ns'] / row['calls']:.0f} ns said, {lost_ns:.0f} lost; {o}"
+    f.ask("quiesce")
+    check(0.75 < sorted(ratios)[2] < 1.35, f"prices against CPU time: {ratios}{said}")
+    f.finish()
+
+
+def ping_pong(*args, budget, seconds):
+    """(snapshot, trace, what the kernel's statistics say: {program: (runs, ns)})"""
+    f = Fixture("pingpong")
+    f.say("go")
+    statistics = bpf.keep_statistics()
+    if statistics is None:
+        raise Skip("the kernel does not time programs")
+    t = Trace(f, "--no-functions", *args, functions=(), budget=budget)
+    time.sleep(seconds)
+    times = bpf.run_times(t.process.pid)
+    snapshot = t.stop()
+    os.close(statistics)
+    f.ask("quiesce")
+    f.finish()
+    return snapshot, t, times
+
+
+def test_overhead_of_the_watch_agrees_with_the_kernels_statistics():
+    snapshot, _, times = ping_pong("--off-cpu", budget="off", seconds=2)
+    o, window_ns = snapshot.doc["overhead"], snapshot.doc["window"]["duration_ns"]
+    for part, programs in (("threads", ("sched_switch", "sched_waking")), ("profile", ("off_cpu",))):
+        kernel_ns = sum(times[p][1] for p in programs)
+        ratio = o[f"{part}_ratio"] * window_ns / kernel_ns
+        check(0.7 < ratio < 1.3, f"{part}: {ratio:.2f} of the kernel's {times}; {o}")
+    sum_of = sum(o[f"{p}_ratio"] for p in ("probes", "threads", "profile", "growth"))
+    check(abs(o["cpu_ratio"] - sum_of) < 1e-9, f"no sum of its parts: {o}")
+    check(o["cpu_ratio"] < o["process_ratio"] * 2.5, f"of the process's own time: {o}")
+
+
+def test_budget_drops_wakers_when_the_watch_alone_is_over():
+    snapshot, t, _ = ping_pong("--off-cpu", "--wakers", budget="2", seconds=2.5)
+    check(any("who ends waits is no longer noted" in line for line in t.stderr), t.said())
+    check(any("--no-threads" in line for line in t.stderr), t.said())
+    reasons = snapshot.doc["health"]["reasons"]
+    check(any("who ends waits was not noted" in r for r in reasons), f"health: {reasons}")
+    check(any("what is no probe alone" in r for r in reasons), f"health: {reasons}")
+
+
+def test_budget_off_drops_nothing_of_the_watch():
+    snapshot, t, times = ping_pong("--off-cpu", "--wakers", budget="off", seconds=1.5)
+    check(times["waking"][0] > 1000, f"wakers are not noted: {times}")
+    equal(snapshot.doc["health"], {"status": "ok", "reasons": []}, "health")
+    check(not any("over budget" in line for line in t.stderr), t.said())

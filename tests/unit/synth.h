@@ -181,6 +181,13 @@ static inline struct snapshot *synth__new(void)
 	s->window.settled = true;
 	s->overhead.hits = 494632;
 	s->overhead.ns_per_hit = 812;
+	s->overhead.ns_per_hit_low = 700;
+	s->overhead.ns_per_hit_high = 1100;
+	s->overhead.probes_ratio = 0.0372;
+	s->overhead.threads_ratio = 0.002;
+	s->overhead.profile_ratio = 0.0009;
+	s->overhead.growth_ratio = 0.0001;
+	s->overhead.process_ratio = 0.125;
 	s->overhead.corrected_ns = 194632000;
 	s->overhead.floor_ns = 1480;
 	s->overhead.cpu_ratio = 0.0402;

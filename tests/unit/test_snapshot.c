@@ -233,6 +233,7 @@ Test(delta, is_what_happened_in_between)
 	now->window.end_unix_ns += 1000000000;
 	now->overhead.hits += 200;
 	now->overhead.cpu_ratio = (0.0402 * 10 + 0.5) / 11;
+	now->overhead.threads_ratio = (0.002 * 10 + 0.25) / 11;
 	now->lost[0].count += 3;
 	now->edges[2].calls += 7;
 	now->edges[2].total_ns += 7000;
@@ -261,6 +262,8 @@ Test(delta, is_what_happened_in_between)
 	cr_expect_eq(d->window.start_unix_ns, prev->window.end_unix_ns);
 	cr_expect_eq(d->overhead.hits, 200);
 	cr_expect(fabs(d->overhead.cpu_ratio - 0.5) < 1e-9);
+	cr_expect(fabs(d->overhead.threads_ratio - 0.25) < 1e-9);
+	cr_expect(isnan(d->overhead.process_ratio), "not known of the window in between");
 	cr_expect_eq(d->lost[0].count, 3);
 	cr_expect_eq(d->edge_cnt, 1);
 	cr_expect_eq(d->edges[0].calls, 7);

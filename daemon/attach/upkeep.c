@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "attach/upkeep.h"
+
+#include "attach/growth.h"
+#include "base/clock.h"
+#include "base/log.h"
+
+#define LOOK_NS (NS_PER_SEC / 5)
+#define LOOKS 3u /* in a row above the budget */
+
+static uint64_t spent_ns(const struct upkeep *u)
+{
+	const struct growth *growth = tracer__growth(u->tracer);
+
+	return (u->threads ? threads__spent_ns(u->threads, NULL) : 0) +
+	       (u->profiler ? profiler__spent_ns(u->profiler, NULL) : 0) +
+	       (growth ? growth__spent_ns(growth, NULL) : 0);
+}
+
+/* Stacks of who waits cannot be fewer: how long a wait will be is not known when it begins. */
+static void shed(struct upkeep *u, double ratio)
+{
+	bool dropped = u->profiler && profiler__drop_wakers(u->profiler);
+
+	u->over = 0;
+	if (dropped) {
+		log_warn("over budget: who ends waits is no longer noted (what is no probe takes "
+			 "%.1f%% of a CPU; --budget)",
+			 ratio * 100);
+		return;
+	}
+	if (!u->said)
+		log_warn("over budget: %s%s%stakes %.1f%% of a CPU, and can only be left out "
+			 "whole (%s%s%s)",
+			 u->threads ? "watching threads " : "",
+			 u->threads && u->profiler ? "and " : "", u->profiler ? "the profile " : "",
+			 ratio * 100, u->threads ? "--no-threads" : "",
+			 u->threads && u->profiler ? ", " : "",
+			 u->profiler ? "no --off-cpu, no --cpu-profile" : "");
+	u->said = true;
+}
+
+void upkeep__tick(struct upkeep *u, uint64_t now_ns)
+{
+	uint64_t spent, took_ns = now_ns - u->look_ns;
+	double ratio;
+
+	if (u->budget < 0 || took_ns < LOOK_NS)
+		return;
+	spent = spent_ns(u);
+	ratio = u->look_ns && spent > u->spent_ns ? (double)(spent - u->spent_ns) / (double)took_ns
+						  : 0;
+	u->look_ns = now_ns;
+	u->spent_ns = spent;
+	tracer__reserve(u->tracer, ratio);
+	u->over = ratio > u->budget ? u->over + 1 : 0;
+	if (u->over >= LOOKS)
+		shed(u, ratio);
+}

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "collect/overhead.h"
+
+#include <math.h>
+#include <time.h>
+
+#include "attach/governor.h"
+#include "attach/growth.h"
+#include "attach/memory.h"
+#include "base/clock.h"
+
+void overhead__look(struct overhead *o)
+{
+	struct timespec t;
+	clockid_t clock;
+
+	if (clock_getcpuclockid(o->target->pid, &clock) || clock_gettime(clock, &t))
+		return;
+	o->cpu_ns = (uint64_t)t.tv_sec * NS_PER_SEC + (uint64_t)t.tv_nsec;
+}
+
+void overhead__start(struct overhead *o)
+{
+	overhead__look(o);
+	o->begin_cpu_ns = o->cpu_ns;
+}
+
+static uint64_t probes_at(const struct overhead *o, const struct prices *p, uint64_t *hits)
+{
+	const struct object *obj = tracer__object(o->tracer);
+	const struct memory *memory = tracer__memory(o->tracer);
+	uint64_t ns = 0, all = 0, some;
+
+	for (rt_u32 fn = 0; fn < o->plan->fn_cnt; fn++) {
+		ns += governor__cost_at(obj, o->plan, p, fn, &some);
+		all += some;
+	}
+	if (memory) {
+		ns += memory__cost_ns(memory, p, &some);
+		all += some;
+	}
+	*hits = all;
+	return ns;
+}
+
+struct prices overhead__prices(const struct overhead *o)
+{
+	const struct object *obj = tracer__object(o->tracer);
+	uint64_t hits, cost_ns = probes_at(o, &obj->warm, &hits), used_ns;
+
+	used_ns = o->cpu_ns - o->begin_cpu_ns;
+	/* what is not known is taken for cold */
+	if (!hits || !o->begin_cpu_ns)
+		return obj->cold;
+	return prices__between(
+		&obj->warm, &obj->cold,
+		prices__coldness(((double)used_ns - (double)cost_ns) / (double)hits));
+}
+
+static double of_window(const struct snapshot *s, uint64_t ns)
+{
+	return s->window.duration_ns ? (double)ns / (double)s->window.duration_ns : 0;
+}
+
+void overhead__fill(const struct overhead *o, const struct prices *p, uint64_t functions_ns,
+		    struct snapshot *s)
+{
+	const struct object *obj = tracer__object(o->tracer);
+	const struct memory *memory = tracer__memory(o->tracer);
+	const struct growth *growth = tracer__growth(o->tracer);
+	uint64_t hits, ns = functions_ns, used_ns = o->cpu_ns - o->begin_cpu_ns;
+
+	if (memory) {
+		ns += memory__cost_ns(memory, p, &hits);
+		s->overhead.hits += hits;
+	}
+	s->overhead.probes_ratio = of_window(s, ns);
+	if (s->overhead.hits)
+		s->overhead.ns_per_hit = ns / s->overhead.hits;
+	ns = probes_at(o, &obj->warm, &hits);
+	s->overhead.ns_per_hit_low = hits ? ns / hits : 0;
+	ns = probes_at(o, &obj->cold, &hits);
+	s->overhead.ns_per_hit_high = hits ? ns / hits : 0;
+	if (o->threads)
+		s->overhead.threads_ratio = of_window(s, threads__spent_ns(o->threads, NULL));
+	if (o->profiler)
+		s->overhead.profile_ratio = of_window(s, profiler__spent_ns(o->profiler, NULL));
+	if (growth)
+		s->overhead.growth_ratio = of_window(s, growth__spent_ns(growth, NULL));
+	s->overhead.cpu_ratio = s->overhead.probes_ratio + s->overhead.threads_ratio +
+				s->overhead.profile_ratio + s->overhead.growth_ratio;
+	s->overhead.process_ratio =
+		used_ns ? s->overhead.cpu_ratio * (double)s->window.duration_ns / (double)used_ns
+			: NAN;
+}

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What tracing costs the target, all parts of it: snapshot.overhead. */
+#ifndef COLLECT_OVERHEAD_H
+#define COLLECT_OVERHEAD_H
+
+#include "attach/prices.h"
+#include "attach/profiler.h"
+#include "attach/threads.h"
+#include "attach/tracer.h"
+#include "plan/plan.h"
+#include "snapshot/snapshot.h"
+#include "target/process.h"
+
+/* What there is of it; all borrowed. */
+struct overhead {
+	const struct target *target;
+	const struct plan *plan;
+	struct tracer *tracer;
+	const struct threads *threads;	 /* NULL: not watched */
+	const struct profiler *profiler; /* NULL: no profiles */
+	uint64_t begin_cpu_ns, cpu_ns;	 /* of the process; 0: not known */
+};
+
+void overhead__start(struct overhead *o);
+/* Looks at the process's CPU time; call it now and then, for it cannot be asked once it is gone. */
+void overhead__look(struct overhead *o);
+
+/* Prices as they are between the probes that the process has met so far. */
+struct prices overhead__prices(const struct overhead *o);
+/* functions_ns: what the probes of functions cost at those prices; their hits are in s. */
+void overhead__fill(const struct overhead *o, const struct prices *p, uint64_t functions_ns,
+		    struct snapshot *s);
+
+#endif
