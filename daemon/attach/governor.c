@@ -138,8 +138,9 @@ void governor__step_to(struct governor *g, rt_u32 fn, enum governor_mode to, uin
 		f->wait_ns = f->wait_ns * 2 < CALM_MAX_NS ? f->wait_ns * 2 : CALM_MAX_NS;
 	f->lifted |= to < f->mode;
 	g->not_exact += (to != GOVERNOR_EXACT) - (f->mode != GOVERNOR_EXACT);
+	if (to == GOVERNOR_OFF && f->rate / 1e9 > f->most)
+		f->most = f->rate / 1e9;
 	f->mode = (rt_u8)to;
-	f->slowed = false;
 	f->calm_looks = 0;
 	g->modes[fn] = links_mode_of(f->mode);
 }
@@ -218,6 +219,9 @@ static void shed(struct governor *g, double lasting, uint64_t now_ns)
 	for (size_t i = 0; i < g->plan->fn_cnt && lasting * slowed > KEEP * g->budget; i++) {
 		rt_u32 fn = g->order[i];
 
+		/* from here on they cost nothing */
+		if (ledger__lasting_cost(g, fn) <= 0 && g->fns[fn].mode == GOVERNOR_EXACT)
+			break;
 		if (g->fns[fn].mode == GOVERNOR_OFF)
 			continue;
 		lasting -= ledger__lasting_cost(g, fn);
@@ -422,7 +426,7 @@ void governor__start(struct governor *g, uint64_t now_ns)
 	g->next_timing_ns = now_ns;
 	g->next_counting_ns = now_ns;
 	for (rt_u32 fn = 0; fn < g->plan->fn_cnt; fn++) {
-		g->fns[fn].since_ns = now_ns;
+		g->fns[fn].since_ns = g->fns[fn].counted_at_ns = now_ns;
 		g->lasting += ledger__lasting_cost(g, fn);
 	}
 }

@@ -14,17 +14,26 @@
 
 struct governed {
 	rt_u8 mode; /* enum governor_mode */
-	bool slowed, lifted, was_off;
+	bool lifted, was_off;
 	rt_u32 calm_looks;	    /* off: counting windows in a row that were affordable */
 	uint64_t entries, exits_ns; /* at the last look: calls, cost of the exits */
 	double rate;		    /* calls per second, smoothed */
 	double exit_ns;		    /* what the exits of a call cost */
 	uint64_t since_ns, wait_ns; /* in this mode since; before it may go up */
-	/* past phases */
-	uint64_t counted_ns, timed_ns, off_seen_ns;
-	uint64_t phase_calls, sampled_calls, off_calls;
-	double off_estimate; /* calls in past phases without probes, beyond those counted */
-	bool lower_bound;
+	/* past phases, and the calls at the start of this one */
+	uint64_t counted_ns, timed_ns, off_ns;
+	uint64_t phase_calls, exact_calls, sampled_calls;
+	/* what windows saw while it was off */
+	uint64_t off_calls, off_seen_ns;
+	uint64_t counted_at_ns; /* the last such window, or the start of the phase */
+	/* calls per time: as counted; as if no time had gone into traps; the same, traps as dear as
+	 * they may be */
+	struct ratio slowed, unslowed, unslowed_most;
+	double most;	/* calls per ns: the highest rate known of */
+	bool saturated; /* there was a window in which hardly anything but traps went on */
+	/* what windows saw while it was sampled */
+	uint64_t windows_ns[GOVERNOR_TIMES];
+	struct ratio per_call[GOVERNOR_TIMES];
 	struct clusters *clusters;
 };
 
@@ -47,6 +56,7 @@ struct governor {
 	struct window *window;
 	uint64_t *before_counts; /* per function of the window */
 	struct rt_fn_stats *before;
+	uint64_t *before_shards; /* calls, [RT_MAX_SHARDS] per function */
 	uint64_t next_timing_ns, next_counting_ns;
 	uint64_t seed;
 };

@@ -13,7 +13,8 @@
 
 #define WINDOW_MIN 0.10 /* of the budget, for windows */
 #define WINDOW_MAX 0.70 /* of the budget, windows and lasting probes together */
-#define SLOWED 0.10	/* of a CPU */
+#define SATURATED 0.90	/* of a CPU: what is left says little of what would be */
+#define PRICE_OFF 0.25	/* a trap may cost so much more or less than was measured */
 #define TIMING_NS (20 * NS_PER_MS)
 #define DRAIN_NS (40 * NS_PER_MS)
 #define TIMING_GAP_NS (150 * NS_PER_MS)
@@ -37,9 +38,11 @@ void sampler__forget(struct governor *g)
 	window__free(g->window);
 	free(g->before_counts);
 	free(g->before);
+	free(g->before_shards);
 	g->window = NULL;
 	g->before_counts = NULL;
 	g->before = NULL;
+	g->before_shards = NULL;
 }
 
 static uint64_t spent_in_window(struct governor *g)
@@ -65,6 +68,25 @@ static uint64_t spent_in_window(struct governor *g)
 	return spent_ns;
 }
 
+static void book_times(struct governed *f, const struct rt_fn_stats *was,
+		       const struct rt_fn_stats *now, uint64_t begun, uint64_t open)
+{
+	uint64_t sum_ns = now->sum_ns - was->sum_ns;
+	uint64_t ns[GOVERNOR_TIMES] = {
+		[GOVERNOR_SUM] = sum_ns,
+		[GOVERNOR_TOTAL] = sum_ns - (now->nested_ns - was->nested_ns),
+		[GOVERNOR_SELF] = sum_ns - (now->inner_ns - was->inner_ns),
+	};
+
+	for (int i = 0; i < GOVERNOR_TIMES; i++) {
+		/* it may have waited in another function */
+		uint64_t open_ns = i == GOVERNOR_SELF ? 0 : open * DRAIN_NS;
+
+		f->windows_ns[i] += ns[i];
+		ratio__add(&f->per_call[i], (double)(ns[i] + open_ns), (double)begun);
+	}
+}
+
 static void book_timing(struct governor *g, rt_u32 fn, size_t i, uint64_t open_ns)
 {
 	struct governed *f = &g->fns[fn];
@@ -79,6 +101,7 @@ static void book_timing(struct governor *g, rt_u32 fn, size_t i, uint64_t open_n
 		counts[p] -= was_counts[p];
 	begun = st.calls - was->calls;
 	ended = st.returned + st.unwound - was->returned - was->unwound;
+	book_times(f, was, &st, begun, begun > ended ? begun - ended : 0);
 	f->timed_ns += open_ns;
 	if (!f->clusters) {
 		f->clusters = clusters__new(RT_HIST_BUCKETS);
@@ -89,20 +112,63 @@ static void book_timing(struct governor *g, rt_u32 fn, size_t i, uint64_t open_n
 			      begun > ended ? begun - ended : 0);
 }
 
-static void book_counting(struct governor *g, rt_u32 fn, size_t i, uint64_t open_ns)
+static void shard_calls(const struct governor *g, rt_u32 fn, uint64_t out[RT_MAX_SHARDS])
 {
-	struct governed *f = &g->fns[fn];
-	uint64_t calls = ledger__calls(g, fn) - g->before[i].calls - g->before[i].unsampled;
-	double rate = (double)calls * 1e9 / (double)open_ns;
+	for (rt_u32 i = 0; i < g->obj->shards; i++) {
+		const volatile struct rt_fn_stats *st = &g->obj->stats[fn * g->obj->shards + i];
 
-	f->off_calls += calls;
+		out[i] = st->calls + st->unsampled;
+	}
+}
+
+/* Calls of a CPU that did nothing else, had it not spent trap_ns on each. */
+static double without_traps(double calls, double open_ns, double trap_ns)
+{
+	double trapped = calls * trap_ns / open_ns;
+
+	return calls / (1 - (trapped < SATURATED ? trapped : SATURATED));
+}
+
+/*
+ * A window stands for the time since the one before: a dear one is followed by a longer gap, so
+ * that there are fewer windows in busy times. Each CPU is looked at by itself: the time of one that
+ * was trapped is not another's.
+ */
+static void book_counting(struct governor *g, rt_u32 fn, size_t i, uint64_t open_ns,
+			  uint64_t now_ns)
+{
+	const uint64_t *was = &g->before_shards[i * RT_MAX_SHARDS];
+	double price_ns = (double)ledger__entry_ns(g, fn), open = (double)open_ns;
+	double calls = 0, unslowed = 0, most = 0, stands_for, rate;
+	uint64_t now[RT_MAX_SHARDS];
+	struct governed *f = &g->fns[fn];
+
+	shard_calls(g, fn, now);
+	for (rt_u32 s = 0; s < g->obj->shards; s++) {
+		double n = (double)(now[s] - was[s]);
+		bool full = n * price_ns * (1 + PRICE_OFF) > SATURATED * open;
+
+		f->saturated |= full;
+		calls += n;
+		unslowed += without_traps(n, open, price_ns * (full ? 1 - PRICE_OFF : 1));
+		most += without_traps(n, open, price_ns * (1 + PRICE_OFF));
+	}
+	stands_for = now_ns > f->counted_at_ns ? (double)(now_ns - f->counted_at_ns) : open;
+	f->counted_at_ns = now_ns;
+	ratio__add(&f->slowed, calls / open * stands_for, stands_for);
+	ratio__add(&f->unslowed, unslowed / open * stands_for, stands_for);
+	ratio__add(&f->unslowed_most, most / open * stands_for, stands_for);
+	f->most = most / open > f->most ? most / open : f->most;
+	f->off_calls += (uint64_t)calls;
 	f->off_seen_ns += open_ns;
+	rate = unslowed * 1e9 / open;
 	f->rate = rate > f->rate || f->calm_looks ? rate : (f->rate + rate) / 2;
-	f->slowed |= rate * (double)ledger__entry_ns(g, fn) / 1e9 > SLOWED;
 	if (ledger__entries_cost(g, fn) <= ENTRIES_MAX * g->budget / 2)
 		f->calm_looks++;
 	else
 		f->calm_looks = 0;
+	log_debug("attach: '%s': %.0f calls in %.3f ms, %.0f without traps, for %.0f ms",
+		  g->plan->fns[fn].name, calls, open / 1e6, unslowed, stands_for / 1e6);
 }
 
 /* How long to wait after a window of that price. */
@@ -153,7 +219,7 @@ void sampler__end(struct governor *g, const struct window_result *res, uint64_t 
 		if (timing)
 			book_timing(g, fns[i], i, res->open_ns);
 		else
-			book_counting(g, fns[i], i, res->open_ns);
+			book_counting(g, fns[i], i, res->open_ns, now_ns);
 	}
 	/* the hits while links come and go cost as much, and nobody counts them */
 	spent_ns = (uint64_t)((double)spent_ns * (unseen > 1 ? unseen : 1));
@@ -193,10 +259,12 @@ static void open_window(struct governor *g, enum governor_mode mode)
 	g->cursor[mode] = (g->order[spec.cnt - 1] + 1) % cnt;
 	g->before = calloc(spec.cnt, sizeof(*g->before));
 	g->before_counts = calloc(spec.timing ? spec.cnt * RT_HIST_BUCKETS : 1, sizeof(uint64_t));
-	if (!g->before || !g->before_counts)
+	g->before_shards = calloc(spec.cnt * RT_MAX_SHARDS, sizeof(uint64_t));
+	if (!g->before || !g->before_counts || !g->before_shards)
 		return sampler__forget(g);
 	for (size_t i = 0; i < spec.cnt; i++) {
 		object__fn_stats(g->obj, spec.fns[i], &g->before[i]);
+		shard_calls(g, spec.fns[i], &g->before_shards[i * RT_MAX_SHARDS]);
 		if (spec.timing)
 			object__fn_hist(g->obj, spec.fns[i],
 					&g->before_counts[i * RT_HIST_BUCKETS]);
