@@ -63,9 +63,9 @@ struct governor_row {
 	const struct clusters *clusters; /* of its windows; NULL: none yet. Borrowed */
 };
 
-/* budget: 0.02 = two percent of one CPU; < 0: none. Borrows all. */
+/* pid: the target. budget: 0.02 = two percent of one CPU; < 0: none. Borrows all. */
 struct governor *governor__new(const struct plan *plan, struct object *obj, struct links *links,
-			       double budget);
+			       int pid, double budget);
 /* Waits for a window that is open. */
 void governor__free(struct governor *g);
 

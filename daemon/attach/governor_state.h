@@ -21,15 +21,19 @@ struct governed {
 	double exit_ns;		    /* what the exits of a call cost */
 	uint64_t since_ns, wait_ns; /* in this mode since; before it may go up */
 	/* past phases, and the calls at the start of this one */
-	uint64_t counted_ns, timed_ns, off_ns;
+	uint64_t counted_ns, timed_ns, off_ns, off_cpu_ns;
+	uint64_t since_cpu_ns;
 	uint64_t phase_calls, exact_calls, sampled_calls;
 	/* what windows saw while it was off */
 	uint64_t off_calls, off_seen_ns;
-	uint64_t counted_at_ns; /* the last such window, or the start of the phase */
-	/* calls per time: as counted; as if no time had gone into traps; the same, traps as dear as
-	 * they may be */
-	struct ratio slowed, unslowed, unslowed_most;
-	double most;	/* calls per ns: the highest rate known of */
+	/* the last such window, or the start of the phase */
+	uint64_t counted_at_ns, counted_at_cpu_ns;
+	/* calls per CPU time of the process; that, were traps as dear, or as cheap, as they may be
+	 */
+	struct ratio per_cpu, per_cpu_most, per_cpu_least;
+	double most;	       /* the highest of a window */
+	struct ratio per_time; /* calls per time by the clock on the wall */
+	double trapped_ns, window_cpu_ns;
 	bool saturated; /* there was a window in which hardly anything but traps went on */
 	/* what windows saw while it was sampled */
 	uint64_t windows_ns[GOVERNOR_TIMES];
@@ -42,6 +46,7 @@ struct governor {
 	struct object *obj;
 	struct links *links;
 	double budget;
+	clockid_t cpu_clock; /* of the target */
 	struct governed *fns;
 	rt_u8 *modes;  /* scratch: enum links_mode */
 	rt_u32 *order; /* scratch */
@@ -56,7 +61,6 @@ struct governor {
 	struct window *window;
 	uint64_t *before_counts; /* per function of the window */
 	struct rt_fn_stats *before;
-	uint64_t *before_shards; /* calls, [RT_MAX_SHARDS] per function */
 	uint64_t next_timing_ns, next_counting_ns;
 	uint64_t seed;
 };

@@ -4,7 +4,10 @@
 #include <string.h>
 
 #include "attach/governor_state.h"
+#include "base/clock.h"
 #include "functions.skel.h"
+
+#define TRAPS_MUCH 0.04 /* of the CPU time of windows */
 
 uint64_t ledger__exits_ns(const struct object *obj, const struct plan *plan, rt_u64 exits,
 			  rt_u64 stepped)
@@ -79,6 +82,7 @@ void ledger__end_phase(struct governor *g, rt_u32 fn, uint64_t now_ns)
 {
 	struct governed *f = &g->fns[fn];
 	uint64_t took_ns = now_ns - f->since_ns, calls = ledger__calls(g, fn);
+	uint64_t cpu_ns = clock__ns(g->cpu_clock);
 
 	switch (f->mode) {
 	case GOVERNOR_EXACT:
@@ -90,6 +94,7 @@ void ledger__end_phase(struct governor *g, rt_u32 fn, uint64_t now_ns)
 		break;
 	case GOVERNOR_OFF:
 		f->off_ns += took_ns;
+		f->off_cpu_ns += cpu_ns - f->since_cpu_ns;
 		f->was_off = true;
 		break;
 	}
@@ -97,6 +102,7 @@ void ledger__end_phase(struct governor *g, rt_u32 fn, uint64_t now_ns)
 		f->counted_ns += took_ns;
 	f->phase_calls = calls;
 	f->since_ns = f->counted_at_ns = now_ns;
+	f->since_cpu_ns = f->counted_at_cpu_ns = cpu_ns;
 }
 
 static double at_least(double v, double floor)
@@ -105,29 +111,38 @@ static double at_least(double v, double floor)
 }
 
 /*
- * Calls in all, from those of windows while it was off. The target may do as many calls as it wants
- * however long they take (it waits for others), or as many as it can (it waits for nobody): at the
- * lower end traps delayed nothing, at the upper one all of their time was taken from calls.
+ * Calls in all. A thread that traps all the time does not run as it would while probes come and go:
+ * it is kept waiting, for the lock under which that is done, then behind others for a CPU. But in
+ * the CPU time that it used, without that of traps, it did what it always does. So calls are
+ * counted per CPU time of the process, times what that used while the function was off. A function
+ * that hardly traps is not the one that waits: its calls go by the clock. Which of the two it was
+ * is not known for sure, so the error spans both.
  */
 static void estimate_calls(const struct governed *f, uint64_t calls, double off_ns,
-			   struct governor_row *out)
+			   double off_cpu_ns, struct governor_row *out)
 {
-	double counted = (double)(calls - f->off_calls), low = 0, high = 0, unused;
+	double counted = (double)(calls - f->off_calls), by_cpu, by_clock;
+	double low, high, low_clock, high_clock, unused;
 
+	out->estimated_calls = (double)calls + f->rate / 1e9 * off_ns;
 	out->low_calls = (double)calls;
 	out->high_calls = off_ns > 0 ? INFINITY : (double)calls;
-	if (!f->unslowed.windows) {
-		out->estimated_calls = (double)calls + f->rate / 1e9 * off_ns;
+	if (!f->per_cpu.windows)
 		return;
-	}
-	out->estimated_calls =
-		at_least(counted + ratio__value(&f->unslowed) * off_ns, (double)calls);
-	if (ratio__interval(&f->slowed, 0, &low, &unused) ||
-	    ratio__interval(&f->unslowed_most, f->most, &unused, &high))
+	by_cpu = ratio__value(&f->per_cpu) * off_cpu_ns;
+	by_clock = ratio__value(&f->per_time) * off_ns / 1e9;
+	out->estimated_calls = at_least(
+		counted + (f->trapped_ns > TRAPS_MUCH * f->window_cpu_ns ? by_cpu : by_clock),
+		(double)calls);
+	if (ratio__interval(&f->per_cpu_least, 0, &low, &unused) ||
+	    ratio__interval(&f->per_cpu_most, f->most, &unused, &high) ||
+	    ratio__interval(&f->per_time, 0, &low_clock, &high_clock))
 		return;
-	out->low_calls = at_least(counted + low * off_ns, (double)calls);
+	low = fmin(low * off_cpu_ns, low_clock * off_ns / 1e9);
+	high = fmax(high * off_cpu_ns, high_clock * off_ns / 1e9);
+	out->low_calls = at_least(counted + low, (double)calls);
 	if (!f->saturated)
-		out->high_calls = at_least(counted + high * off_ns, (double)calls);
+		out->high_calls = at_least(counted + high, (double)calls);
 }
 
 void governor__row(const struct governor *g, rt_u32 fn, uint64_t now_ns, struct governor_row *out)
@@ -136,7 +151,10 @@ void governor__row(const struct governor *g, rt_u32 fn, uint64_t now_ns, struct 
 	uint64_t since_ns = f->since_ns ?: g->start_ns, calls = ledger__calls(g, fn);
 	uint64_t took_ns = now_ns > since_ns ? now_ns - since_ns : 0, in_phase;
 	bool exact = f->mode == GOVERNOR_EXACT, off = f->mode == GOVERNOR_OFF;
+	uint64_t off_cpu_ns = f->off_cpu_ns;
 
+	if (off)
+		off_cpu_ns += clock__ns(g->cpu_clock) - f->since_cpu_ns;
 	in_phase = calls - f->phase_calls;
 	*out = (struct governor_row){
 		.mode = f->mode,
@@ -151,5 +169,6 @@ void governor__row(const struct governor *g, rt_u32 fn, uint64_t now_ns, struct 
 		.clusters = f->clusters,
 	};
 	memcpy(out->windows_ns, f->windows_ns, sizeof(out->windows_ns));
-	estimate_calls(f, calls, (double)(f->off_ns + (off ? took_ns : 0)), out);
+	estimate_calls(f, calls, (double)(f->off_ns + (off ? took_ns : 0)), (double)off_cpu_ns,
+		       out);
 }

@@ -13,14 +13,17 @@
 
 #define WINDOW_MIN 0.10 /* of the budget, for windows */
 #define WINDOW_MAX 0.70 /* of the budget, windows and lasting probes together */
-#define SATURATED 0.90	/* of a CPU: what is left says little of what would be */
-#define PRICE_OFF 0.25	/* a trap may cost so much more or less than was measured */
+#define SATURATED 0.90	/* of the time in traps: what is left says little of what would be */
+#define MUCH_CPU_NS (NS_PER_MS / 10) /* of the target in a window, enough to say something */
+#define LITTLE_CPU 0.01		     /* of a CPU: it is idle */
+#define PRICE_OFF 0.25		     /* a trap may cost so much more or less than was measured */
 #define TIMING_NS (20 * NS_PER_MS)
 #define DRAIN_NS (40 * NS_PER_MS)
 #define TIMING_GAP_NS (150 * NS_PER_MS)
 #define TIMING_GAP_MAX_NS (10 * NS_PER_SEC)
 #define COUNTING_NS (2 * NS_PER_MS)
-#define COUNTING_GAP_NS (500 * NS_PER_MS)
+#define COUNTING_MOST_NS (8 * NS_PER_MS)
+#define COUNTING_GAP_NS (200 * NS_PER_MS)
 #define COUNTING_SHARE 0.5 /* of what windows may cost, when there are both kinds */
 #define WINDOW_FNS 64u	   /* the longer attaching takes, the longer others are trapped */
 
@@ -38,11 +41,9 @@ void sampler__forget(struct governor *g)
 	window__free(g->window);
 	free(g->before_counts);
 	free(g->before);
-	free(g->before_shards);
 	g->window = NULL;
 	g->before_counts = NULL;
 	g->before = NULL;
-	g->before_shards = NULL;
 }
 
 static uint64_t spent_in_window(struct governor *g)
@@ -112,63 +113,76 @@ static void book_timing(struct governor *g, rt_u32 fn, size_t i, uint64_t open_n
 			      begun > ended ? begun - ended : 0);
 }
 
-static void shard_calls(const struct governor *g, rt_u32 fn, uint64_t out[RT_MAX_SHARDS])
+/* What is left of the CPU time of a window without its traps. */
+static double own_time(double cpu_ns, double calls, double trap_ns)
 {
-	for (rt_u32 i = 0; i < g->obj->shards; i++) {
-		const volatile struct rt_fn_stats *st = &g->obj->stats[fn * g->obj->shards + i];
+	double least = (1 - SATURATED) * cpu_ns, own = cpu_ns - calls * trap_ns;
 
-		out[i] = st->calls + st->unsampled;
-	}
-}
-
-/* Calls of a CPU that did nothing else, had it not spent trap_ns on each. */
-static double without_traps(double calls, double open_ns, double trap_ns)
-{
-	double trapped = calls * trap_ns / open_ns;
-
-	return calls / (1 - (trapped < SATURATED ? trapped : SATURATED));
+	return own > least ? own : least;
 }
 
 /*
  * A window stands for the time since the one before: a dear one is followed by a longer gap, so
- * that there are fewer windows in busy times. Each CPU is looked at by itself: the time of one that
- * was trapped is not another's.
+ * that there are fewer of them in busy times.
  */
-static void book_counting(struct governor *g, rt_u32 fn, size_t i, uint64_t open_ns,
-			  uint64_t now_ns)
+static void add_window(struct governed *f, double calls, double cpu_ns, double price_ns,
+		       double stands_for)
 {
-	const uint64_t *was = &g->before_shards[i * RT_MAX_SHARDS];
-	double price_ns = (double)ledger__entry_ns(g, fn), open = (double)open_ns;
-	double calls = 0, unslowed = 0, most = 0, stands_for, rate;
-	uint64_t now[RT_MAX_SHARDS];
+	double dear_ns = price_ns * (1 + PRICE_OFF), cheap_ns = price_ns * (1 - PRICE_OFF);
+	bool full = calls * dear_ns > SATURATED * cpu_ns;
+	double most = own_time(cpu_ns, calls, dear_ns), least = own_time(cpu_ns, calls, cheap_ns);
+
+	f->saturated |= full && calls > 0;
+	ratio__add(&f->per_cpu, calls * stands_for,
+		   (full ? least : own_time(cpu_ns, calls, price_ns)) * stands_for);
+	ratio__add(&f->per_cpu_most, calls * stands_for, most * stands_for);
+	ratio__add(&f->per_cpu_least, calls * stands_for, least * stands_for);
+	if (cpu_ns > MUCH_CPU_NS && calls / most > f->most)
+		f->most = calls / most;
+}
+
+/* Calls per second as the target would do them. A window it slept through says nothing of that. */
+static void judge_rate(struct governor *g, rt_u32 fn, double per_cpu_ns, uint64_t now_ns,
+		       uint64_t cpu_now_ns)
+{
 	struct governed *f = &g->fns[fn];
+	double took_ns = (double)(now_ns - f->counted_at_ns) + 1, rate;
 
-	shard_calls(g, fn, now);
-	for (rt_u32 s = 0; s < g->obj->shards; s++) {
-		double n = (double)(now[s] - was[s]);
-		bool full = n * price_ns * (1 + PRICE_OFF) > SATURATED * open;
-
-		f->saturated |= full;
-		calls += n;
-		unslowed += without_traps(n, open, price_ns * (full ? 1 - PRICE_OFF : 1));
-		most += without_traps(n, open, price_ns * (1 + PRICE_OFF));
-	}
-	stands_for = now_ns > f->counted_at_ns ? (double)(now_ns - f->counted_at_ns) : open;
-	f->counted_at_ns = now_ns;
-	ratio__add(&f->slowed, calls / open * stands_for, stands_for);
-	ratio__add(&f->unslowed, unslowed / open * stands_for, stands_for);
-	ratio__add(&f->unslowed_most, most / open * stands_for, stands_for);
-	f->most = most / open > f->most ? most / open : f->most;
-	f->off_calls += (uint64_t)calls;
-	f->off_seen_ns += open_ns;
-	rate = unslowed * 1e9 / open;
+	rate = per_cpu_ns * 1e9 * (double)(cpu_now_ns - f->counted_at_cpu_ns) / took_ns;
 	f->rate = rate > f->rate || f->calm_looks ? rate : (f->rate + rate) / 2;
 	if (ledger__entries_cost(g, fn) <= ENTRIES_MAX * g->budget / 2)
 		f->calm_looks++;
 	else
 		f->calm_looks = 0;
-	log_debug("attach: '%s': %.0f calls in %.3f ms, %.0f without traps, for %.0f ms",
-		  g->plan->fns[fn].name, calls, open / 1e6, unslowed, stands_for / 1e6);
+}
+
+static void book_counting(struct governor *g, rt_u32 fn, size_t i, const struct window_result *res,
+			  uint64_t now_ns)
+{
+	struct governed *f = &g->fns[fn];
+	uint64_t n = ledger__calls(g, fn) - g->before[i].calls - g->before[i].unsampled;
+	double calls = (double)n, cpu_ns = (double)res->cpu_ns + 1, price_ns, own_ns;
+	uint64_t cpu_now_ns = clock__ns(g->cpu_clock);
+	double stands_for = (double)(now_ns - f->counted_at_ns) / 1e9;
+	double slept = (double)(now_ns - f->counted_at_ns) * LITTLE_CPU;
+
+	price_ns = (double)ledger__entry_ns(g, fn);
+	own_ns = own_time(cpu_ns, calls, price_ns);
+	f->off_calls += n;
+	f->off_seen_ns += res->open_ns;
+	add_window(f, calls, cpu_ns, price_ns, stands_for);
+	f->trapped_ns += calls * price_ns;
+	f->window_cpu_ns += cpu_ns;
+	ratio__add(&f->per_time, calls * 1e9 / (double)res->open_ns * stands_for, stands_for);
+	if (cpu_ns > MUCH_CPU_NS || (double)(cpu_now_ns - f->counted_at_cpu_ns) < slept)
+		judge_rate(g, fn, calls / own_ns, now_ns, cpu_now_ns);
+	log_debug("attach: '%s': %.0f calls in %.3f ms of CPU time, %.3f without traps; %.0f of "
+		  "%.0f ms used since the last window",
+		  g->plan->fns[fn].name, calls, cpu_ns / 1e6, own_ns / 1e6,
+		  (double)(cpu_now_ns - f->counted_at_cpu_ns) / 1e6,
+		  (double)(now_ns - f->counted_at_ns) / 1e6);
+	f->counted_at_ns = now_ns;
+	f->counted_at_cpu_ns = cpu_now_ns;
 }
 
 /* How long to wait after a window of that price. */
@@ -219,7 +233,7 @@ void sampler__end(struct governor *g, const struct window_result *res, uint64_t 
 		if (timing)
 			book_timing(g, fns[i], i, res->open_ns);
 		else
-			book_counting(g, fns[i], i, res->open_ns, now_ns);
+			book_counting(g, fns[i], i, res, now_ns);
 	}
 	/* the hits while links come and go cost as much, and nobody counts them */
 	spent_ns = (uint64_t)((double)spent_ns * (unseen > 1 ? unseen : 1));
@@ -244,6 +258,10 @@ static void open_window(struct governor *g, enum governor_mode mode)
 		.timing = mode == GOVERNOR_SAMPLED,
 		.open_ns = mode == GOVERNOR_SAMPLED ? TIMING_NS : COUNTING_NS,
 		.drain_ns = DRAIN_NS,
+		.cpu_clock = g->cpu_clock,
+		/* who waits for a CPU does not call */
+		.cpu_ns = mode == GOVERNOR_SAMPLED ? 0 : COUNTING_NS / 2,
+		.open_most_ns = mode == GOVERNOR_SAMPLED ? TIMING_NS : COUNTING_MOST_NS,
 	};
 	rt_u32 cnt = (rt_u32)g->plan->fn_cnt;
 	int err;
@@ -259,12 +277,10 @@ static void open_window(struct governor *g, enum governor_mode mode)
 	g->cursor[mode] = (g->order[spec.cnt - 1] + 1) % cnt;
 	g->before = calloc(spec.cnt, sizeof(*g->before));
 	g->before_counts = calloc(spec.timing ? spec.cnt * RT_HIST_BUCKETS : 1, sizeof(uint64_t));
-	g->before_shards = calloc(spec.cnt * RT_MAX_SHARDS, sizeof(uint64_t));
-	if (!g->before || !g->before_counts || !g->before_shards)
+	if (!g->before || !g->before_counts)
 		return sampler__forget(g);
 	for (size_t i = 0; i < spec.cnt; i++) {
 		object__fn_stats(g->obj, spec.fns[i], &g->before[i]);
-		shard_calls(g, spec.fns[i], &g->before_shards[i * RT_MAX_SHARDS]);
 		if (spec.timing)
 			object__fn_hist(g->obj, spec.fns[i],
 					&g->before_counts[i * RT_HIST_BUCKETS]);

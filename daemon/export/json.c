@@ -209,12 +209,15 @@ static void estimate(struct jsonw *w, const char *key, const char *interval_key,
 	jsonw__close(w, ']');
 }
 
-static void times(struct jsonw *w, const struct snapshot_sampled *s)
+static void times(struct jsonw *w, const struct snapshot_fn *fn)
 {
+	const struct snapshot_sampled *s = fn->sampled;
+
 	put_string(w, "time", snapshot_basis_names[s->time]);
 	estimate(w, "sum_ns_estimated", "sum_interval_ns", &s->times[TIME_SUM]);
 	estimate(w, "total_ns_estimated", "total_interval_ns", &s->times[TIME_TOTAL]);
 	estimate(w, "self_ns_estimated", "self_interval_ns", &s->times[TIME_SELF]);
+	put_uint_if(w, "mean_ns_estimated", fn->returned, snapshot__mean_of_all_ns(fn));
 	put_uint(w, "exact_calls", s->exact_calls);
 	put_uint(w, "extrapolated_calls", s->extrapolated_calls);
 	put_uint(w, "windows_sum_ns", s->windows_ns[TIME_SUM]);
@@ -222,8 +225,10 @@ static void times(struct jsonw *w, const struct snapshot_sampled *s)
 	put_uint(w, "windows_self_ns", s->windows_ns[TIME_SELF]);
 }
 
-static void sampled(struct jsonw *w, const struct snapshot_sampled *s, bool timed)
+static void sampled(struct jsonw *w, const struct snapshot_fn *fn, bool timed)
 {
+	const struct snapshot_sampled *s = fn->sampled;
+
 	if (!s) {
 		put_null(w, "sampled");
 		return;
@@ -242,7 +247,7 @@ static void sampled(struct jsonw *w, const struct snapshot_sampled *s, bool time
 	interval(w, "p99_interval_ns", &s->quantiles[2]);
 	put_histogram(w, &s->hist);
 	if (timed)
-		times(w, s);
+		times(w, fn);
 	jsonw__close(w, '}');
 }
 
@@ -300,7 +305,7 @@ static void figures(struct jsonw *w, const struct snapshot *s, const struct snap
 	put_uint_if(w, "tail_exits", timed, fn->tail_exits);
 	fn_durations(w, s, fn);
 	put_uint(w, "observed_ns", fn->observed_ns);
-	sampled(w, fn->sampled, timed);
+	sampled(w, fn, timed);
 	put_uint(w, "price_ns", fn->price_ns);
 	put_uint(w, "cost_ns", fn->cost_ns);
 	put_uint_if(w, "floor_ns", timed, fn->floor_ns);

@@ -26,7 +26,7 @@ static uint64_t key_of(const struct snapshot_fn *fn, enum snapshot_sort by)
 	case SORT_TOTAL:
 		return snapshot__time_ns(fn, TIME_TOTAL);
 	case SORT_MEAN:
-		return snapshot__mean_ns(fn);
+		return snapshot__mean_of_all_ns(fn);
 	case SORT_P95:
 		return snapshot__quantile_ns(fn, 0.95);
 	case SORT_MAX:

@@ -77,6 +77,11 @@ void snapshot_sampled__free(struct snapshot_sampled *s)
 
 uint64_t snapshot__mean_ns(const struct snapshot_fn *fn)
 {
+	return fn->returned ? fn->sum_ns / fn->returned : 0;
+}
+
+uint64_t snapshot__mean_of_all_ns(const struct snapshot_fn *fn)
+{
 	const struct snapshot_sampled *a = fn->sampled;
 	double extra = a && a->weight > 1 ? a->weight - 1 : 0, returned, sum_ns;
 

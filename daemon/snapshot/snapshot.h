@@ -204,7 +204,8 @@ struct snapshot *snapshot__delta(const struct snapshot *now, const struct snapsh
  * 0 when empty. Of a sampled function an estimate for all its calls: those of windows are weighted.
  */
 uint64_t snapshot__quantile_ns(const struct snapshot_fn *fn, double q);
-uint64_t snapshot__mean_ns(const struct snapshot_fn *fn);
+uint64_t snapshot__mean_ns(const struct snapshot_fn *fn);	 /* of the timed calls */
+uint64_t snapshot__mean_of_all_ns(const struct snapshot_fn *fn); /* those of windows weighted */
 /* The best that is known of the whole window: what was counted and measured, or its estimate. */
 uint64_t snapshot__all_calls(const struct snapshot_fn *fn);
 uint64_t snapshot__time_ns(const struct snapshot_fn *fn, enum snapshot_time which);

@@ -122,7 +122,7 @@ static void cell_rate(const struct snapshot *s, const struct snapshot_fn *fn, ch
 static void cell_mean(const struct snapshot *s, const struct snapshot_fn *fn, char out[TEXT_CELL],
 		      enum text_style *style)
 {
-	latency(fn, snapshot__mean_ns(fn), out, style);
+	latency(fn, snapshot__mean_of_all_ns(fn), out, style);
 }
 
 static void cell_p50(const struct snapshot *s, const struct snapshot_fn *fn, char out[TEXT_CELL],
