@@ -14,6 +14,8 @@ bool table__near_floor(const struct snapshot_fn *fn, uint64_t ns)
 	return ns <= 2 * fn->floor_ns && fn->floor_ns;
 }
 
+#define DURATION_COLUMNS 6
+
 static void none(char out[TEXT_CELL], enum text_style *style)
 {
 	strcpy(out, "-");
@@ -34,6 +36,17 @@ static void put_before(char mark, char out[TEXT_CELL])
 	}
 }
 
+/* Takes a decimal off what a mark made too wide. */
+static void shorten(char out[TEXT_CELL], unsigned int columns)
+{
+	char *dot = strchr(out, '.'), *at = dot ? dot + 1 + strspn(dot + 1, "0123456789") : NULL;
+
+	if (!dot || utf8__width(out) <= columns)
+		return;
+	at = at - dot > 2 ? at - 1 : dot;
+	memmove(at, at == dot ? dot + 2 : at + 1, strlen(at == dot ? dot + 2 : at + 1) + 1);
+}
+
 static void latency(const struct snapshot_fn *fn, uint64_t ns, char out[TEXT_CELL],
 		    enum text_style *style)
 {
@@ -46,6 +59,7 @@ static void latency(const struct snapshot_fn *fn, uint64_t ns, char out[TEXT_CEL
 		text__duration(out, ns);
 		if (snapshot__overcorrected(fn)) {
 			put_before('<', out);
+			shorten(out, DURATION_COLUMNS);
 			*style = STYLE_FLOOR;
 		}
 	}
