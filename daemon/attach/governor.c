@@ -46,7 +46,7 @@
 /* ---- life ---- */
 
 struct governor *governor__new(const struct plan *plan, struct object *obj, struct links *links,
-			       double budget)
+			       int pid, double budget)
 {
 	struct governor *g = calloc(1, sizeof(*g));
 
@@ -56,6 +56,9 @@ struct governor *governor__new(const struct plan *plan, struct object *obj, stru
 	g->obj = obj;
 	g->links = links;
 	g->whole = g->budget = budget;
+	/* without such a clock (never seen) calls are those of a time, not of a CPU's time */
+	if (clock_getcpuclockid(pid, &g->cpu_clock))
+		g->cpu_clock = CLOCK_MONOTONIC;
 	g->seed = clock__unix_ns() | 1;
 	g->fns = calloc(plan->fn_cnt + 1, sizeof(*g->fns));
 	g->modes = calloc(plan->fn_cnt + 1, sizeof(*g->modes));
@@ -139,7 +142,6 @@ void governor__step_to(struct governor *g, rt_u32 fn, enum governor_mode to, uin
 	f->lifted |= to < f->mode;
 	g->not_exact += (to != GOVERNOR_EXACT) - (f->mode != GOVERNOR_EXACT);
 	f->mode = (rt_u8)to;
-	f->slowed = false;
 	f->calm_looks = 0;
 	g->modes[fn] = links_mode_of(f->mode);
 }
@@ -218,6 +220,9 @@ static void shed(struct governor *g, double lasting, uint64_t now_ns)
 	for (size_t i = 0; i < g->plan->fn_cnt && lasting * slowed > KEEP * g->budget; i++) {
 		rt_u32 fn = g->order[i];
 
+		/* from here on they cost nothing */
+		if (ledger__lasting_cost(g, fn) <= 0 && g->fns[fn].mode == GOVERNOR_EXACT)
+			break;
 		if (g->fns[fn].mode == GOVERNOR_OFF)
 			continue;
 		lasting -= ledger__lasting_cost(g, fn);
@@ -426,11 +431,14 @@ void governor__reserve(struct governor *g, double ratio)
 
 void governor__start(struct governor *g, uint64_t now_ns)
 {
+	uint64_t cpu_ns = clock__ns(g->cpu_clock);
+
 	g->start_ns = g->last_ns = now_ns;
 	g->next_timing_ns = now_ns;
 	g->next_counting_ns = now_ns;
 	for (rt_u32 fn = 0; fn < g->plan->fn_cnt; fn++) {
-		g->fns[fn].since_ns = now_ns;
+		g->fns[fn].since_ns = g->fns[fn].counted_at_ns = now_ns;
+		g->fns[fn].since_cpu_ns = g->fns[fn].counted_at_cpu_ns = cpu_ns;
 		g->lasting += ledger__lasting_cost(g, fn);
 	}
 }

@@ -22,6 +22,7 @@
 #include "attach/links.h"
 #include "attach/object.h"
 #include "base/clusters.h"
+#include "base/ratio.h"
 #include "plan/plan.h"
 
 struct governor;
@@ -40,22 +41,31 @@ struct governor_step {
 	double cost_ratio;  /* what timing each call would cost, of a CPU */
 };
 
+/* Times of the calls of windows: all, outermost ones, own work. */
+enum governor_time { GOVERNOR_SUM, GOVERNOR_TOTAL, GOVERNOR_SELF, GOVERNOR_TIMES };
+
 /* How a function was watched since the gate was opened. */
 struct governor_row {
-	enum governor_mode mode; /* now */
-	bool always_exact;	 /* the rest says nothing new then */
-	bool always_counted;	 /* it was never off */
-	uint64_t timed_ns;	 /* of the time: begun calls were timed */
-	uint64_t counted_ns;	 /* of the time: calls were counted */
-	uint64_t sampled_calls;	 /* counted while the function was sampled */
-	double estimated_calls;	 /* in all, those in times without probes too */
-	bool lower_bound;	 /* the windows themselves slowed the target: at least so many */
+	enum governor_mode mode;      /* now */
+	bool always_exact;	      /* the rest says nothing new then */
+	bool always_counted;	      /* it was never off */
+	uint64_t timed_ns;	      /* of the time: begun calls were timed */
+	uint64_t counted_ns;	      /* of the time: calls were counted */
+	uint64_t exact_calls;	      /* counted while each was timed */
+	uint64_t sampled_calls;	      /* counted while the function was sampled */
+	double estimated_calls;	      /* in all, those in times without probes too */
+	double low_calls, high_calls; /* right in 95 of 100; high INFINITY: no upper end */
+	bool lower_bound; /* the windows themselves slowed the target: at least so many */
+	/* Of the windows' calls: their times as measured; and per call, where one not seen to end
+	 * counts for as long as it was waited for. Borrowed */
+	uint64_t windows_ns[GOVERNOR_TIMES];
+	const struct ratio *per_call;
 	const struct clusters *clusters; /* of its windows; NULL: none yet. Borrowed */
 };
 
-/* budget: 0.02 = two percent of one CPU; < 0: none. Borrows all. */
+/* pid: the target. budget: 0.02 = two percent of one CPU; < 0: none. Borrows all. */
 struct governor *governor__new(const struct plan *plan, struct object *obj, struct links *links,
-			       double budget);
+			       int pid, double budget);
 /* Waits for a window that is open. */
 void governor__free(struct governor *g);
 

@@ -14,17 +14,30 @@
 
 struct governed {
 	rt_u8 mode; /* enum governor_mode */
-	bool slowed, lifted, was_off;
+	bool lifted, was_off;
 	rt_u32 calm_looks;	    /* off: counting windows in a row that were affordable */
 	uint64_t entries, exits_ns; /* at the last look: calls, cost of the exits */
 	double rate;		    /* calls per second, smoothed */
 	double exit_ns;		    /* what the exits of a call cost */
 	uint64_t since_ns, wait_ns; /* in this mode since; before it may go up */
-	/* past phases */
-	uint64_t counted_ns, timed_ns, off_seen_ns;
-	uint64_t phase_calls, sampled_calls, off_calls;
-	double off_estimate; /* calls in past phases without probes, beyond those counted */
-	bool lower_bound;
+	/* past phases, and the calls at the start of this one */
+	uint64_t counted_ns, timed_ns, off_ns, off_cpu_ns;
+	uint64_t since_cpu_ns;
+	uint64_t phase_calls, exact_calls, sampled_calls;
+	/* what windows saw while it was off */
+	uint64_t off_calls, off_seen_ns;
+	/* the last such window, or the start of the phase */
+	uint64_t counted_at_ns, counted_at_cpu_ns;
+	/* calls per CPU time of the process; that, were traps as dear, or as cheap, as they may be
+	 */
+	struct ratio per_cpu, per_cpu_most, per_cpu_least;
+	double most;	       /* the highest of a window */
+	struct ratio per_time; /* calls per time by the clock on the wall */
+	double trapped_ns, window_cpu_ns;
+	bool saturated; /* there was a window in which hardly anything but traps went on */
+	/* what windows saw while it was sampled */
+	uint64_t windows_ns[GOVERNOR_TIMES];
+	struct ratio per_call[GOVERNOR_TIMES];
 	struct clusters *clusters;
 };
 
@@ -33,6 +46,7 @@ struct governor {
 	struct object *obj;
 	struct links *links;
 	double whole, budget; /* of a CPU; budget: what of it is for probes of functions */
+	clockid_t cpu_clock;  /* of the target */
 	struct governed *fns;
 	rt_u8 *modes;  /* scratch: enum links_mode */
 	rt_u32 *order; /* scratch */

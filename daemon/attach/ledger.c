@@ -1,6 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* What probes cost, and how long each function was watched in which way. */
+#include <math.h>
+#include <string.h>
+
 #include "attach/governor_state.h"
+#include "base/clock.h"
+
+#define TRAPS_MUCH 0.04 /* of the CPU time of windows */
 
 static uint64_t exits_ns(const struct prices *p, const struct plan *plan, rt_u64 exits,
 			 rt_u64 stepped)
@@ -80,58 +86,98 @@ uint64_t ledger__calls(const struct governor *g, rt_u32 fn)
 	return entries;
 }
 
-static double off_beyond(const struct governed *f, uint64_t off_ns)
-{
-	uint64_t unseen_ns = off_ns > f->off_seen_ns ? off_ns - f->off_seen_ns : 0;
-
-	return f->off_seen_ns ? (double)f->off_calls / (double)f->off_seen_ns * (double)unseen_ns
-			      : f->rate / 1e9 * (double)unseen_ns;
-}
-
 /* The phase that ends now goes into the sums. */
 void ledger__end_phase(struct governor *g, rt_u32 fn, uint64_t now_ns)
 {
 	struct governed *f = &g->fns[fn];
 	uint64_t took_ns = now_ns - f->since_ns, calls = ledger__calls(g, fn);
+	uint64_t cpu_ns = clock__ns(g->cpu_clock);
 
 	switch (f->mode) {
 	case GOVERNOR_EXACT:
 		f->timed_ns += took_ns;
+		f->exact_calls += calls - f->phase_calls;
 		break;
 	case GOVERNOR_SAMPLED:
 		f->sampled_calls += calls - f->phase_calls;
 		break;
 	case GOVERNOR_OFF:
-		f->off_estimate += off_beyond(f, took_ns);
-		f->lower_bound |= f->slowed;
+		f->off_ns += took_ns;
+		f->off_cpu_ns += cpu_ns - f->since_cpu_ns;
 		f->was_off = true;
-		f->counted_ns += f->off_seen_ns;
-		f->off_calls = f->off_seen_ns = 0;
 		break;
 	}
 	if (f->mode != GOVERNOR_OFF)
 		f->counted_ns += took_ns;
 	f->phase_calls = calls;
-	f->since_ns = now_ns;
+	f->since_ns = f->counted_at_ns = now_ns;
+	f->since_cpu_ns = f->counted_at_cpu_ns = cpu_ns;
+}
+
+static double at_least(double v, double floor)
+{
+	return v > floor ? v : floor;
+}
+
+/*
+ * Calls in all. A thread that traps all the time does not run as it would while probes come and go:
+ * it is kept waiting, for the lock under which that is done, then behind others for a CPU. But in
+ * the CPU time that it used, without that of traps, it did what it always does. So calls are
+ * counted per CPU time of the process, times what that used while the function was off. A function
+ * that hardly traps is not the one that waits: its calls go by the clock. Which of the two it was
+ * is not known for sure, so the error spans both.
+ */
+static void estimate_calls(const struct governed *f, uint64_t calls, double off_ns,
+			   double off_cpu_ns, struct governor_row *out)
+{
+	double counted = (double)(calls - f->off_calls), by_cpu, by_clock;
+	double low, high, low_clock, high_clock, unused;
+
+	out->estimated_calls = (double)calls + f->rate / 1e9 * off_ns;
+	out->low_calls = (double)calls;
+	out->high_calls = off_ns > 0 ? INFINITY : (double)calls;
+	if (!f->per_cpu.windows)
+		return;
+	by_cpu = ratio__value(&f->per_cpu) * off_cpu_ns;
+	by_clock = ratio__value(&f->per_time) * off_ns / 1e9;
+	out->estimated_calls = at_least(
+		counted + (f->trapped_ns > TRAPS_MUCH * f->window_cpu_ns ? by_cpu : by_clock),
+		(double)calls);
+	if (ratio__interval(&f->per_cpu_least, 0, &low, &unused) ||
+	    ratio__interval(&f->per_cpu_most, f->most, &unused, &high) ||
+	    ratio__interval(&f->per_time, 0, &low_clock, &high_clock))
+		return;
+	low = fmin(low * off_cpu_ns, low_clock * off_ns / 1e9);
+	high = fmax(high * off_cpu_ns, high_clock * off_ns / 1e9);
+	out->low_calls = at_least(counted + low, (double)calls);
+	if (!f->saturated)
+		out->high_calls = at_least(counted + high, (double)calls);
 }
 
 void governor__row(const struct governor *g, rt_u32 fn, uint64_t now_ns, struct governor_row *out)
 {
-	struct governed f = g->fns[fn];
-	uint64_t since_ns = f.since_ns ?: g->start_ns, calls = ledger__calls(g, fn);
-	uint64_t took_ns = now_ns > since_ns ? now_ns - since_ns : 0;
+	const struct governed *f = &g->fns[fn];
+	uint64_t since_ns = f->since_ns ?: g->start_ns, calls = ledger__calls(g, fn);
+	uint64_t took_ns = now_ns > since_ns ? now_ns - since_ns : 0, in_phase;
+	bool exact = f->mode == GOVERNOR_EXACT, off = f->mode == GOVERNOR_OFF;
+	uint64_t off_cpu_ns = f->off_cpu_ns;
 
+	if (off)
+		off_cpu_ns += clock__ns(g->cpu_clock) - f->since_cpu_ns;
+	in_phase = calls - f->phase_calls;
 	*out = (struct governor_row){
-		.mode = f.mode,
-		.always_exact = f.mode == GOVERNOR_EXACT && since_ns == g->start_ns,
-		.always_counted = !f.was_off && f.mode != GOVERNOR_OFF,
-		.timed_ns = f.timed_ns + (f.mode == GOVERNOR_EXACT ? took_ns : 0),
-		.counted_ns = f.counted_ns + (f.mode == GOVERNOR_OFF ? f.off_seen_ns : took_ns),
-		.sampled_calls =
-			f.sampled_calls + (f.mode == GOVERNOR_SAMPLED ? calls - f.phase_calls : 0),
-		.estimated_calls = (double)calls + f.off_estimate +
-				   (f.mode == GOVERNOR_OFF ? off_beyond(&f, took_ns) : 0),
-		.lower_bound = f.lower_bound || (f.mode == GOVERNOR_OFF && f.slowed),
-		.clusters = f.clusters,
+		.mode = f->mode,
+		.always_exact = exact && since_ns == g->start_ns,
+		.always_counted = !f->was_off && !off,
+		.timed_ns = f->timed_ns + (exact ? took_ns : 0),
+		.counted_ns = f->counted_ns + f->off_seen_ns + (off ? 0 : took_ns),
+		.exact_calls = f->exact_calls + (exact ? in_phase : 0),
+		.sampled_calls = f->sampled_calls + (f->mode == GOVERNOR_SAMPLED ? in_phase : 0),
+		.lower_bound = f->saturated,
+		.per_call = f->per_call,
+		.clusters = f->clusters,
 	};
+	memcpy(out->windows_ns, f->windows_ns, sizeof(out->windows_ns));
+	estimate_calls(f, calls, (double)(f->off_ns + (off ? took_ns : 0)), (double)off_cpu_ns,
+		       out);
 }

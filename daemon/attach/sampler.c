@@ -13,13 +13,17 @@
 
 #define WINDOW_MIN 0.10 /* of the budget, for windows */
 #define WINDOW_MAX 0.70 /* of the budget, windows and lasting probes together */
-#define SLOWED 0.10	/* of a CPU */
+#define SATURATED 0.90	/* of the time in traps: what is left says little of what would be */
+#define MUCH_CPU_NS (NS_PER_MS / 10) /* of the target in a window, enough to say something */
+#define LITTLE_CPU 0.01		     /* of a CPU: it is idle */
+#define PRICE_OFF 0.25		     /* a trap may cost so much more or less than was measured */
 #define TIMING_NS (20 * NS_PER_MS)
 #define DRAIN_NS (40 * NS_PER_MS)
 #define TIMING_GAP_NS (150 * NS_PER_MS)
 #define TIMING_GAP_MAX_NS (10 * NS_PER_SEC)
 #define COUNTING_NS (2 * NS_PER_MS)
-#define COUNTING_GAP_NS (500 * NS_PER_MS)
+#define COUNTING_MOST_NS (8 * NS_PER_MS)
+#define COUNTING_GAP_NS (200 * NS_PER_MS)
 #define COUNTING_SHARE 0.5 /* of what windows may cost, when there are both kinds */
 #define WINDOW_FNS 64u	   /* the longer attaching takes, the longer others are trapped */
 
@@ -65,6 +69,25 @@ static uint64_t spent_in_window(struct governor *g)
 	return spent_ns;
 }
 
+static void book_times(struct governed *f, const struct rt_fn_stats *was,
+		       const struct rt_fn_stats *now, uint64_t begun, uint64_t open)
+{
+	uint64_t sum_ns = now->sum_ns - was->sum_ns;
+	uint64_t ns[GOVERNOR_TIMES] = {
+		[GOVERNOR_SUM] = sum_ns,
+		[GOVERNOR_TOTAL] = sum_ns - (now->nested_ns - was->nested_ns),
+		[GOVERNOR_SELF] = sum_ns - (now->inner_ns - was->inner_ns),
+	};
+
+	for (int i = 0; i < GOVERNOR_TIMES; i++) {
+		/* it may have waited in another function */
+		uint64_t open_ns = i == GOVERNOR_SELF ? 0 : open * DRAIN_NS;
+
+		f->windows_ns[i] += ns[i];
+		ratio__add(&f->per_call[i], (double)(ns[i] + open_ns), (double)begun);
+	}
+}
+
 static void book_timing(struct governor *g, rt_u32 fn, size_t i, uint64_t open_ns)
 {
 	struct governed *f = &g->fns[fn];
@@ -79,6 +102,7 @@ static void book_timing(struct governor *g, rt_u32 fn, size_t i, uint64_t open_n
 		counts[p] -= was_counts[p];
 	begun = st.calls - was->calls;
 	ended = st.returned + st.unwound - was->returned - was->unwound;
+	book_times(f, was, &st, begun, begun > ended ? begun - ended : 0);
 	f->timed_ns += open_ns;
 	if (!f->clusters) {
 		f->clusters = clusters__new(RT_HIST_BUCKETS);
@@ -89,20 +113,76 @@ static void book_timing(struct governor *g, rt_u32 fn, size_t i, uint64_t open_n
 			      begun > ended ? begun - ended : 0);
 }
 
-static void book_counting(struct governor *g, rt_u32 fn, size_t i, uint64_t open_ns)
+/* What is left of the CPU time of a window without its traps. */
+static double own_time(double cpu_ns, double calls, double trap_ns)
+{
+	double least = (1 - SATURATED) * cpu_ns, own = cpu_ns - calls * trap_ns;
+
+	return own > least ? own : least;
+}
+
+/*
+ * A window stands for the time since the one before: a dear one is followed by a longer gap, so
+ * that there are fewer of them in busy times.
+ */
+static void add_window(struct governed *f, double calls, double cpu_ns, double price_ns,
+		       double stands_for)
+{
+	double dear_ns = price_ns * (1 + PRICE_OFF), cheap_ns = price_ns * (1 - PRICE_OFF);
+	bool full = calls * dear_ns > SATURATED * cpu_ns;
+	double most = own_time(cpu_ns, calls, dear_ns), least = own_time(cpu_ns, calls, cheap_ns);
+
+	f->saturated |= full && calls > 0;
+	ratio__add(&f->per_cpu, calls * stands_for,
+		   (full ? least : own_time(cpu_ns, calls, price_ns)) * stands_for);
+	ratio__add(&f->per_cpu_most, calls * stands_for, most * stands_for);
+	ratio__add(&f->per_cpu_least, calls * stands_for, least * stands_for);
+	if (cpu_ns > MUCH_CPU_NS && calls / most > f->most)
+		f->most = calls / most;
+}
+
+/* Calls per second as the target would do them. A window it slept through says nothing of that. */
+static void judge_rate(struct governor *g, rt_u32 fn, double per_cpu_ns, uint64_t now_ns,
+		       uint64_t cpu_now_ns)
 {
 	struct governed *f = &g->fns[fn];
-	uint64_t calls = ledger__calls(g, fn) - g->before[i].calls - g->before[i].unsampled;
-	double rate = (double)calls * 1e9 / (double)open_ns;
+	double took_ns = (double)(now_ns - f->counted_at_ns) + 1, rate;
 
-	f->off_calls += calls;
-	f->off_seen_ns += open_ns;
+	rate = per_cpu_ns * 1e9 * (double)(cpu_now_ns - f->counted_at_cpu_ns) / took_ns;
 	f->rate = rate > f->rate || f->calm_looks ? rate : (f->rate + rate) / 2;
-	f->slowed |= rate * (double)ledger__entry_ns(g, fn) / 1e9 > SLOWED;
 	if (ledger__entries_cost(g, fn) <= ENTRIES_MAX * g->budget / 2)
 		f->calm_looks++;
 	else
 		f->calm_looks = 0;
+}
+
+static void book_counting(struct governor *g, rt_u32 fn, size_t i, const struct window_result *res,
+			  uint64_t now_ns)
+{
+	struct governed *f = &g->fns[fn];
+	uint64_t n = ledger__calls(g, fn) - g->before[i].calls - g->before[i].unsampled;
+	double calls = (double)n, cpu_ns = (double)res->cpu_ns + 1, price_ns, own_ns;
+	uint64_t cpu_now_ns = clock__ns(g->cpu_clock);
+	double stands_for = (double)(now_ns - f->counted_at_ns) / 1e9;
+	double slept = (double)(now_ns - f->counted_at_ns) * LITTLE_CPU;
+
+	price_ns = (double)ledger__entry_ns(g, fn);
+	own_ns = own_time(cpu_ns, calls, price_ns);
+	f->off_calls += n;
+	f->off_seen_ns += res->open_ns;
+	add_window(f, calls, cpu_ns, price_ns, stands_for);
+	f->trapped_ns += calls * price_ns;
+	f->window_cpu_ns += cpu_ns;
+	ratio__add(&f->per_time, calls * 1e9 / (double)res->open_ns * stands_for, stands_for);
+	if (cpu_ns > MUCH_CPU_NS || (double)(cpu_now_ns - f->counted_at_cpu_ns) < slept)
+		judge_rate(g, fn, calls / own_ns, now_ns, cpu_now_ns);
+	log_debug("attach: '%s': %.0f calls in %.3f ms of CPU time, %.3f without traps; %.0f of "
+		  "%.0f ms used since the last window",
+		  g->plan->fns[fn].name, calls, cpu_ns / 1e6, own_ns / 1e6,
+		  (double)(cpu_now_ns - f->counted_at_cpu_ns) / 1e6,
+		  (double)(now_ns - f->counted_at_ns) / 1e6);
+	f->counted_at_ns = now_ns;
+	f->counted_at_cpu_ns = cpu_now_ns;
 }
 
 /* How long to wait after a window of that price. */
@@ -153,7 +233,7 @@ void sampler__end(struct governor *g, const struct window_result *res, uint64_t 
 		if (timing)
 			book_timing(g, fns[i], i, res->open_ns);
 		else
-			book_counting(g, fns[i], i, res->open_ns);
+			book_counting(g, fns[i], i, res, now_ns);
 	}
 	/* the hits while links come and go cost as much, and nobody counts them */
 	spent_ns = (uint64_t)((double)spent_ns * (unseen > 1 ? unseen : 1));
@@ -178,6 +258,10 @@ static void open_window(struct governor *g, enum governor_mode mode)
 		.timing = mode == GOVERNOR_SAMPLED,
 		.open_ns = mode == GOVERNOR_SAMPLED ? TIMING_NS : COUNTING_NS,
 		.drain_ns = DRAIN_NS,
+		.cpu_clock = g->cpu_clock,
+		/* who waits for a CPU does not call */
+		.cpu_ns = mode == GOVERNOR_SAMPLED ? 0 : COUNTING_NS / 2,
+		.open_most_ns = mode == GOVERNOR_SAMPLED ? TIMING_NS : COUNTING_MOST_NS,
 	};
 	rt_u32 cnt = (rt_u32)g->plan->fn_cnt;
 	int err;

@@ -143,7 +143,8 @@ static int arm(struct tracer *t, const struct links_opts *lo, const struct trace
 
 	if (err)
 		return err;
-	t->governor = governor__new(t->plan, &t->obj, t->links, opts->empty ? -1 : opts->budget);
+	t->governor = governor__new(t->plan, &t->obj, t->links, t->target->pid,
+				    opts->empty ? -1 : opts->budget);
 	return t->governor ? governor__arm(t->governor) : -ENOMEM;
 }
 

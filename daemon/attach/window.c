@@ -18,6 +18,7 @@ struct board {
 	volatile int over;
 	int err;
 	uint64_t attach_ns, open_ns, shut_ns, close_ns; /* when */
+	uint64_t cpu_ns;
 };
 
 /* The states a function goes through. */
@@ -30,7 +31,8 @@ struct window {
 	rt_u32 *fns;
 	size_t cnt;
 	bool timing;
-	uint64_t open_ns, drain_ns;
+	uint64_t open_ns, open_most_ns, drain_ns, cpu_ns;
+	clockid_t cpu_clock;
 	struct links_requests reqs;
 	struct states *states;
 	struct board *board;
@@ -88,6 +90,18 @@ static void drain(const struct window *w, uint64_t before)
 		sleep_ns(POLL_NS);
 }
 
+static void stay_open(const struct window *w)
+{
+	struct board *b = w->board;
+	uint64_t cpu_ns = clock__ns(w->cpu_clock);
+
+	sleep_ns(w->open_ns);
+	while (clock__ns(w->cpu_clock) - cpu_ns < w->cpu_ns &&
+	       clock__mono_ns() - b->open_ns < w->open_most_ns)
+		sleep_ns(POLL_NS);
+	b->cpu_ns = clock__ns(w->cpu_clock) - cpu_ns;
+}
+
 static void child_main(const struct window *w)
 {
 	struct board *b = w->board;
@@ -104,7 +118,7 @@ static void child_main(const struct window *w)
 		if (w->timing)
 			before = calls_open(w);
 		set_states(w, 0);
-		sleep_ns(w->open_ns);
+		stay_open(w);
 		set_states(w, 1);
 		b->shut_ns = clock__mono_ns();
 		if (w->timing)
@@ -151,6 +165,9 @@ int window__open(struct links *l, struct object *obj, const struct window_spec *
 	w->timing = spec->timing;
 	w->open_ns = spec->open_ns;
 	w->drain_ns = spec->drain_ns;
+	w->open_most_ns = spec->open_most_ns;
+	w->cpu_ns = spec->cpu_ns;
+	w->cpu_clock = spec->cpu_clock;
 	w->fns = calloc(w->cnt, sizeof(*w->fns));
 	w->states = calloc(w->cnt, sizeof(*w->states));
 	w->board = mmap(NULL, sizeof(*w->board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
@@ -197,6 +214,7 @@ bool window__over(struct window *w, bool wait, struct window_result *out)
 	*out = (struct window_result){ .err = b->over ? b->err : -EIO };
 	if (!out->err) {
 		out->open_ns = b->shut_ns - b->open_ns;
+		out->cpu_ns = b->cpu_ns;
 		out->armed_ns = b->close_ns - b->attach_ns;
 	}
 	return true;

@@ -7,7 +7,7 @@
  * Timing: exits are armed, then entries get frames for open_ns, then no more; the exits stay until
  * the calls begun have ended, at most drain_ns. What is still open then is given up.
  *
- * Counting: entries are armed for open_ns.
+ * Counting: entries are armed for open_ns, or until the target has run.
  */
 #ifndef ATTACH_WINDOW_H
 #define ATTACH_WINDOW_H
@@ -15,6 +15,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <time.h>
 
 #include "attach/links.h"
 #include "attach/object.h"
@@ -26,11 +27,15 @@ struct window_spec {
 	size_t cnt;
 	bool timing;
 	uint64_t open_ns, drain_ns;
+	/* open for longer, up to open_most_ns, until the target has used so much CPU time */
+	clockid_t cpu_clock;
+	uint64_t cpu_ns, open_most_ns;
 };
 
 struct window_result {
 	int err;	   /* 0, or nothing was armed */
 	uint64_t open_ns;  /* how long calls were counted or given frames */
+	uint64_t cpu_ns;   /* what the target used meanwhile */
 	uint64_t armed_ns; /* how long the breakpoints were there, about */
 };
 

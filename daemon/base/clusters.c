@@ -5,8 +5,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* Of the normal distribution, two-sided 98 %: to be right in 95 with a margin for small samples. */
-#define Z 2.326
+#include "base/ratio.h"
 
 struct sums {
 	double a, aa, am; /* of calls at or below a place, over windows */
@@ -97,15 +96,6 @@ uint64_t clusters__zeros(const struct clusters *c)
 	return c->zeros;
 }
 
-/* Student's quantile from the normal one (Abramowitz and Stegun 26.7.5). */
-static double student(double z, double dof)
-{
-	double z3 = z * z * z, z5 = z3 * z * z, z7 = z5 * z * z;
-
-	return z + (z3 + z) / (4 * dof) + (5 * z5 + 16 * z3 + 3 * z) / (96 * dof * dof) +
-	       (3 * z7 + 19 * z5 + 17 * z3 - 15 * z) / (384 * dof * dof * dof);
-}
-
 /* Standard error of the sample's share p at or below a place. */
 static double share_error(const struct clusters *c, const struct sums *s, double p, double q)
 {
@@ -125,7 +115,7 @@ int clusters__interval(const struct clusters *c, const uint64_t *exact, uint64_t
 
 	if (c->windows < CLUSTERS_MIN || c->m < CLUSTERS_MIN)
 		return -ENODATA;
-	t = student(Z, (double)c->windows - 1);
+	t = ratio__student(RATIO_Z, (double)c->windows - 1);
 	all = total_of(c, exact) + (double)exact_zeros + weight * c->m;
 	for (size_t p = 0; p <= c->places; p++) {
 		const struct sums *s = &c->at[p];

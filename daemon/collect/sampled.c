@@ -54,38 +54,107 @@ static void fill_intervals(const struct clusters *c, const struct snapshot_fn *f
 	}
 }
 
-static const char *count_kind(const struct governor_row *row)
+static uint64_t rounded(double v)
 {
-	if (row->always_counted)
-		return "exact";
-	return row->lower_bound ? "lower-bound" : "estimated";
+	return v < 0x1p63 ? (uint64_t)(v > 0 ? v + 0.5 : 0) : UINT64_MAX;
 }
+
+static void fill_calls(const struct governor_row *row, const struct snapshot_fn *fn,
+		       struct snapshot_sampled *out)
+{
+	out->count = row->always_counted ? BASIS_EXACT
+		     : row->lower_bound	 ? BASIS_LOWER_BOUND
+					 : BASIS_ESTIMATED;
+	out->calls.value = rounded(row->estimated_calls);
+	out->calls.low = rounded(row->low_calls);
+	out->calls.high = row->always_counted ? fn->calls : rounded(row->high_calls);
+	/* the row was read a moment earlier than the governor's books */
+	if (row->always_counted || out->calls.value < fn->calls)
+		out->calls.value = fn->calls;
+	if (row->always_counted || out->calls.low < fn->calls)
+		out->calls.low = fn->calls;
+	if (out->calls.high < out->calls.value)
+		out->calls.high = out->calls.value;
+	out->exact_calls = row->exact_calls < fn->calls ? row->exact_calls : fn->calls;
+}
+
+/* A time of the function: what of it is not of windows is known, calls of windows stand for more.
+ */
+static void fill_time(const struct governor_row *row, uint64_t seen_ns, int which,
+		      struct snapshot_sampled *out)
+{
+	const struct ratio *per_call = &row->per_call[which];
+	uint64_t windows_ns = row->windows_ns[which], rest;
+	double exact = seen_ns > windows_ns ? (double)(seen_ns - windows_ns) : 0, low, high;
+	struct snapshot_estimate *to = &out->times[which];
+	double of_windows = (double)windows_ns;
+
+	rest = out->calls.value - out->exact_calls;
+	out->windows_ns[which] = windows_ns < seen_ns ? windows_ns : seen_ns;
+	out->per_call_ns[which] = ratio__value(per_call);
+	*to = (struct snapshot_estimate){ seen_ns, seen_ns, rest ? UINT64_MAX : seen_ns };
+	if (!rest || !per_call->windows)
+		return;
+	to->value = rounded(exact + fmax((double)rest * ratio__value(per_call), of_windows));
+	if (ratio__interval(per_call, 0, &low, &high))
+		return;
+	rest = out->calls.low - out->exact_calls;
+	to->low = rounded(exact + fmax((double)rest * low, of_windows));
+	if (out->calls.high == UINT64_MAX || out->given_up)
+		return;
+	rest = out->calls.high - out->exact_calls;
+	to->high = rounded(exact + fmax((double)rest * high, of_windows));
+}
+
+static void fill_times(const struct governor_row *row, const struct snapshot_fn *fn,
+		       struct snapshot_sampled *out)
+{
+	bool more = out->calls.value > out->exact_calls;
+
+	fill_time(row, fn->sum_ns, TIME_SUM, out);
+	fill_time(row, fn->total_ns, TIME_TOTAL, out);
+	fill_time(row, fn->self_ns, TIME_SELF, out);
+	/* calls not seen to end took longer than they were waited for */
+	out->time = !more ? BASIS_EXACT : BASIS_ESTIMATED;
+	if (more &&
+	    (row->per_call[TIME_SUM].m <= 0 || out->given_up || out->count == BASIS_LOWER_BOUND))
+		out->time = BASIS_LOWER_BOUND;
+	if (row->per_call[TIME_SUM].m > 0 && more)
+		out->extrapolated_calls =
+			out->calls.value - out->exact_calls > row->sampled_calls
+				? out->calls.value - out->exact_calls - row->sampled_calls
+				: 0;
+}
+
+_Static_assert((int)TIME_SUM == GOVERNOR_SUM && (int)TIME_TOTAL == GOVERNOR_TOTAL &&
+		       (int)TIME_SELF == GOVERNOR_SELF,
+	       "one order of times");
 
 int sampled__fill(const struct governor_row *row, struct snapshot_fn *fn)
 {
 	struct snapshot_sampled *out = calloc(1, sizeof(*out));
 	const struct clusters *c = row->clusters;
+	double rest;
 
 	if (!out)
 		return -ENOMEM;
 	fn->sampled = out;
 	out->mode = governor_mode_names[row->mode];
-	out->count = count_kind(row);
 	out->counted_ns = row->counted_ns;
-	out->calls_estimated = row->estimated_calls > (double)fn->calls
-				       ? (uint64_t)row->estimated_calls
-				       : fn->calls;
 	out->weight = 1;
+	if (c) {
+		out->windows = clusters__windows(c);
+		out->given_up = clusters__open(c);
+	}
+	fill_calls(row, fn, out);
+	fill_times(row, fn, out);
 	fn->coverage = row->timed_ns ? COVERAGE_SAMPLED : COVERAGE_ENTRY_ONLY;
 	fn->observed_ns = row->timed_ns ? row->timed_ns : row->counted_ns;
 	if (!c)
 		return 0;
-	out->windows = clusters__windows(c);
-	out->given_up = clusters__open(c);
-	if (clusters__calls(c))
-		out->weight = (double)row->sampled_calls / (double)clusters__calls(c);
-	if (out->weight < 1)
-		out->weight = 1;
+	rest = (double)(out->calls.value - out->exact_calls);
+	if (clusters__calls(c) && rest > (double)clusters__calls(c))
+		out->weight = rest / (double)clusters__calls(c);
 	fill_intervals(c, fn, out);
 	return fill_hist(c, &out->hist);
 }

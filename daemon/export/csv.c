@@ -71,7 +71,11 @@ static void add_uint_if(struct strbuf *out, bool measured, uint64_t v)
 	"alloc_bytes,alloc_count,freed_bytes,freed_count,live_bytes,"                              \
 	"live_bytes_estimate,live_bytes_error,"                                                    \
 	"module,origin,cpu_samples,cpu_self_samples,cpu_inlined_samples,"                          \
-	"cpu_ns,cpu_low_ns,cpu_high_ns,cpu_self_ns,cpu_self_low_ns,cpu_self_high_ns\n"
+	"cpu_ns,cpu_low_ns,cpu_high_ns,cpu_self_ns,cpu_self_low_ns,cpu_self_high_ns,"              \
+	"calls_basis,calls_estimate,calls_low,calls_high,"                                         \
+	"time_basis,sum_estimate_ns,sum_low_ns,sum_high_ns,"                                       \
+	"total_estimate_ns,total_low_ns,total_high_ns,"                                            \
+	"self_estimate_ns,self_low_ns,self_high_ns\n"
 
 static void add_identity(struct strbuf *out, const struct snapshot_fn *fn)
 {
@@ -186,6 +190,26 @@ static void add_cpu(struct strbuf *out, const struct snapshot *s, const struct s
 	add_cpu_time(out, cpu, fn->cpu_self_samples);
 }
 
+static void add_estimate(struct strbuf *out, const struct snapshot_estimate *e)
+{
+	add_uint_if(out, e, e ? e->value : 0);
+	add_uint_if(out, e, e ? e->low : 0);
+	add_uint_if(out, e && e->high != UINT64_MAX, e ? e->high : 0);
+}
+
+/* Of the whole window; empty where nothing had to be estimated, or nothing can be. */
+static void add_estimates(struct strbuf *out, const struct snapshot_fn *fn)
+{
+	const struct snapshot_sampled *a = fn->sampled, *timed = snapshot__timed(fn) ? a : NULL;
+
+	add_string(out, fn->unprobed ? NULL : snapshot_basis_names[snapshot__calls_basis(fn)]);
+	add_estimate(out, a ? &a->calls : NULL);
+	add_string(out,
+		   snapshot__timed(fn) ? snapshot_basis_names[snapshot__time_basis(fn)] : NULL);
+	for (int i = 0; i < SNAPSHOT_TIMES; i++)
+		add_estimate(out, timed ? &timed->times[i] : NULL);
+}
+
 static int render(const struct snapshot *s, struct strbuf *out)
 {
 	strbuf__adds(out, FUNCTION_COLUMNS);
@@ -197,6 +221,7 @@ static int render(const struct snapshot *s, struct strbuf *out)
 		add_origin(out, s);
 		add_alloc(out, &s->fns[i]);
 		add_cpu(out, s, &s->fns[i]);
+		add_estimates(out, &s->fns[i]);
 		strbuf__addc(out, '\n');
 	}
 	return out->oom ? -ENOMEM : 0;

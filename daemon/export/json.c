@@ -202,8 +202,40 @@ static void interval(struct jsonw *w, const char *key, const struct snapshot_int
 	jsonw__close(w, ']');
 }
 
-static void sampled(struct jsonw *w, const struct snapshot_sampled *s)
+static void estimate(struct jsonw *w, const char *key, const char *interval_key,
+		     const struct snapshot_estimate *e)
 {
+	put_uint(w, key, e->value);
+	jsonw__key(w, interval_key);
+	jsonw__open(w, '[');
+	jsonw__uint(w, e->low);
+	if (e->high == UINT64_MAX)
+		jsonw__null(w);
+	else
+		jsonw__uint(w, e->high);
+	jsonw__close(w, ']');
+}
+
+static void times(struct jsonw *w, const struct snapshot_fn *fn)
+{
+	const struct snapshot_sampled *s = fn->sampled;
+
+	put_string(w, "time", snapshot_basis_names[s->time]);
+	estimate(w, "sum_ns_estimated", "sum_interval_ns", &s->times[TIME_SUM]);
+	estimate(w, "total_ns_estimated", "total_interval_ns", &s->times[TIME_TOTAL]);
+	estimate(w, "self_ns_estimated", "self_interval_ns", &s->times[TIME_SELF]);
+	put_uint_if(w, "mean_ns_estimated", fn->returned, snapshot__mean_of_all_ns(fn));
+	put_uint(w, "exact_calls", s->exact_calls);
+	put_uint(w, "extrapolated_calls", s->extrapolated_calls);
+	put_uint(w, "windows_sum_ns", s->windows_ns[TIME_SUM]);
+	put_uint(w, "windows_total_ns", s->windows_ns[TIME_TOTAL]);
+	put_uint(w, "windows_self_ns", s->windows_ns[TIME_SELF]);
+}
+
+static void sampled(struct jsonw *w, const struct snapshot_fn *fn, bool timed)
+{
+	const struct snapshot_sampled *s = fn->sampled;
+
 	if (!s) {
 		put_null(w, "sampled");
 		return;
@@ -212,8 +244,8 @@ static void sampled(struct jsonw *w, const struct snapshot_sampled *s)
 	jsonw__open(w, '{');
 	put_string(w, "mode", s->mode);
 	put_uint(w, "counted_ns", s->counted_ns);
-	put_uint(w, "calls_estimated", s->calls_estimated);
-	put_string(w, "count", s->count);
+	estimate(w, "calls_estimated", "calls_interval", &s->calls);
+	put_string(w, "count", snapshot_basis_names[s->count]);
 	put_uint(w, "windows", s->windows);
 	put_uint(w, "given_up", s->given_up);
 	put_real(w, "weight", s->weight);
@@ -221,6 +253,8 @@ static void sampled(struct jsonw *w, const struct snapshot_sampled *s)
 	interval(w, "p95_interval_ns", &s->quantiles[1]);
 	interval(w, "p99_interval_ns", &s->quantiles[2]);
 	put_histogram(w, &s->hist);
+	if (timed)
+		times(w, fn);
 	jsonw__close(w, '}');
 }
 
@@ -278,7 +312,7 @@ static void figures(struct jsonw *w, const struct snapshot *s, const struct snap
 	put_uint_if(w, "tail_exits", timed, fn->tail_exits);
 	fn_durations(w, s, fn);
 	put_uint(w, "observed_ns", fn->observed_ns);
-	sampled(w, fn->sampled);
+	sampled(w, fn, timed);
 	put_uint(w, "price_ns", fn->price_ns);
 	put_uint(w, "cost_ns", fn->cost_ns);
 	put_uint_if(w, "floor_ns", timed, fn->floor_ns);

@@ -379,8 +379,16 @@ static int choose_sampled(struct prom *p)
 }
 
 enum figure_unit { IN_CALLS, IN_SECONDS };
-/* Whose rows: all; only where allocations have owners; and there only what is exact, or is not. */
-enum figure_rows { ROWS_ALL, ROWS_ALLOCATING, ROWS_EXACT, ROWS_ESTIMATED };
+/* Whose rows: all; only where each call was counted, or timed; only where allocations have owners;
+ * and there only what is exact, or is not. */
+enum figure_rows {
+	ROWS_ALL,
+	ROWS_COUNTED,
+	ROWS_TIMED,
+	ROWS_ALLOCATING,
+	ROWS_EXACT,
+	ROWS_ESTIMATED,
+};
 
 static const struct figure {
 	const char *suffix, *type, *help[2]; /* of functions, of polls */
@@ -396,7 +404,7 @@ static const struct figure {
 	  AT(calls),
 	  IN_CALLS,
 	  true,
-	  ROWS_ALL },
+	  ROWS_COUNTED },
 	{ "unwound_total",
 	  "counter",
 	  { "Calls that ended by a panic, longjmp or the thread's end: not timed.",
@@ -428,7 +436,7 @@ static const struct figure {
 	  AT(total_ns),
 	  IN_SECONDS,
 	  false,
-	  ROWS_ALL },
+	  ROWS_TIMED },
 	{ "self_seconds_total",
 	  "counter",
 	  { "Time within the function, without traced callees.",
@@ -436,7 +444,7 @@ static const struct figure {
 	  AT(self_ns),
 	  IN_SECONDS,
 	  false,
-	  ROWS_ALL },
+	  ROWS_TIMED },
 	{ "observed_seconds_total",
 	  "counter",
 	  { "Time for which the function had probes: less than the window when it was shed.",
@@ -495,6 +503,10 @@ static bool has_figure(const struct snapshot_fn *fn, const struct figure *f)
 	if (!f->untimed_too && !snapshot__timed(fn))
 		return false;
 	switch (f->rows) {
+	case ROWS_COUNTED:
+		return snapshot__calls_basis(fn) == BASIS_EXACT;
+	case ROWS_TIMED:
+		return snapshot__time_basis(fn) == BASIS_EXACT;
 	case ROWS_ALLOCATING:
 		return fn->has_alloc;
 	case ROWS_EXACT:
@@ -526,6 +538,72 @@ static void add_figure(struct prom *p, const struct figure *f, bool async)
 		else
 			strbuf__addf(p->out, "%" PRIu64, v);
 		strbuf__addc(p->out, '\n');
+	}
+}
+
+/* ---- what was estimated, to keep to the budget ---- */
+
+static const struct estimate {
+	const char *suffix, *help;
+	enum figure_unit unit;
+	int time; /* -1: calls */
+} estimates[] = {
+	{ "calls", "Calls that were not all counted", IN_CALLS, -1 },
+	{ "active_seconds", "Time in calls that were not all timed, recursion once", IN_SECONDS,
+	  TIME_TOTAL },
+	{ "self_seconds", "Own time in calls that were not all timed", IN_SECONDS, TIME_SELF },
+};
+
+static const struct snapshot_estimate *estimate_of(const struct snapshot_fn *fn,
+						   const struct estimate *e)
+{
+	const struct snapshot_sampled *a = fn->sampled;
+
+	if (!a)
+		return NULL;
+	if (e->time < 0)
+		return a->count != BASIS_EXACT ? &a->calls : NULL;
+	return snapshot__timed(fn) && a->time != BASIS_EXACT ? &a->times[e->time] : NULL;
+}
+
+/* end: of struct snapshot_estimate. An upper end that is not known has no sample. */
+static void add_estimate(struct prom *p, const struct estimate *e, bool async, const char *end,
+			 const char *what, size_t at)
+{
+	bool headed = false;
+	char metric[64], help[160];
+
+	snprintf(metric, sizeof(metric), "roletrace_%s_%s_%s", subjects[async], e->suffix, end);
+	snprintf(help, sizeof(help), "%s: %s.", e->help, what);
+	for (const struct row *r = p->called.of; r < p->called.of + p->called.cnt; r++) {
+		const struct snapshot_estimate *of = estimate_of(r->fn, e);
+		uint64_t v = of ? *(const uint64_t *)((const char *)of + at) : UINT64_MAX;
+
+		if (r->fn->is_async != async || v == UINT64_MAX)
+			continue;
+		if (!headed)
+			head(p, metric, "gauge", help);
+		headed = true;
+		strbuf__addf(p->out, "%s{%s} ", metric, r->labels);
+		if (e->unit == IN_SECONDS)
+			put_seconds(p->out, v);
+		else
+			strbuf__addf(p->out, "%" PRIu64, v);
+		strbuf__addc(p->out, '\n');
+	}
+}
+
+static void add_estimates(struct prom *p, bool async)
+{
+	for (size_t i = 0; i < sizeof(estimates) / sizeof(estimates[0]); i++) {
+		const struct estimate *e = &estimates[i];
+
+		add_estimate(p, e, async, "estimate", "the estimate",
+			     offsetof(struct snapshot_estimate, value));
+		add_estimate(p, e, async, "low", "the lower end of it, right in 95 of 100 cases",
+			     offsetof(struct snapshot_estimate, low));
+		add_estimate(p, e, async, "high", "the upper end of it, where one is known",
+			     offsetof(struct snapshot_estimate, high));
 	}
 }
 
@@ -619,6 +697,7 @@ static void compose(struct prom *p)
 	for (int async = 0; async < 2; async++) {
 		for (size_t i = 0; i < sizeof(figures) / sizeof(figures[0]); i++)
 			add_figure(p, &figures[i], async);
+		add_estimates(p, async);
 		add_histograms(p, async);
 	}
 	add_cpu(p);

@@ -84,6 +84,50 @@ static void extremes_delta(const struct snapshot_fn *now, const struct snapshot_
 		out->min_ns = (uint64_t)low;
 }
 
+static double exact_part(const struct snapshot_fn *fn, int which)
+{
+	uint64_t ns = which == TIME_SUM	    ? fn->sum_ns
+		      : which == TIME_TOTAL ? fn->total_ns
+					    : fn->self_ns;
+	uint64_t of_windows = fn->sampled ? fn->sampled->windows_ns[which] : 0;
+
+	return (double)grown(ns, of_windows);
+}
+
+static uint64_t exact_calls(const struct snapshot_fn *fn)
+{
+	return fn->sampled ? fn->sampled->exact_calls : fn->calls;
+}
+
+/* Few windows fall into an interval, or none: its calls are taken to be as those of all so far. */
+static void sampled_delta(const struct snapshot_fn *now, const struct snapshot_fn *prev,
+			  struct snapshot_fn *out)
+{
+	struct snapshot_sampled *a = out->sampled;
+	uint64_t rest;
+
+	a->calls.value = grown(snapshot__all_calls(now), snapshot__all_calls(prev));
+	if (a->calls.value < out->calls)
+		a->calls.value = out->calls;
+	a->calls.low = out->calls;
+	a->calls.high = UINT64_MAX;
+	a->exact_calls = grown(exact_calls(now), exact_calls(prev));
+	rest = grown(a->calls.value, a->exact_calls);
+	for (int i = 0; i < SNAPSHOT_TIMES; i++) {
+		double ns = exact_part(now, i) - exact_part(prev, i);
+
+		ns += (double)rest * a->per_call_ns[i];
+		a->times[i] =
+			(struct snapshot_estimate){ ns > 0 ? (uint64_t)ns : 0, 0, UINT64_MAX };
+		a->windows_ns[i] = grown(now->sampled->windows_ns[i],
+					 prev->sampled ? prev->sampled->windows_ns[i] : 0);
+	}
+	if (!rest && a->time == BASIS_ESTIMATED)
+		a->time = BASIS_EXACT;
+	if (a->calls.value == out->calls)
+		a->count = BASIS_EXACT;
+}
+
 static int fn_delta(const struct snapshot_fn *now, const struct snapshot_fn *prev,
 		    struct snapshot_fn *out)
 {
@@ -108,6 +152,8 @@ static int fn_delta(const struct snapshot_fn *now, const struct snapshot_fn *pre
 	if (hist__delta(&now->hist, &prev->hist, &out->hist) || !out->sampled != !now->sampled)
 		return -ENOMEM;
 	extremes_delta(now, prev, out);
+	if (out->sampled)
+		sampled_delta(now, prev, out);
 	return 0;
 }
 

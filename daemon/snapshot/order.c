@@ -11,27 +11,28 @@
 struct row {
 	const struct snapshot_fn *fn;
 	uint64_t key; /* quantiles are too dear to be found at each comparison */
+	uint64_t total_ns, calls;
 };
 
 static uint64_t key_of(const struct snapshot_fn *fn, enum snapshot_sort by)
 {
 	if (by == SORT_CALLS)
-		return fn->calls;
+		return snapshot__all_calls(fn);
 	if (by == SORT_CPU)
 		return fn->cpu_samples;
 	if (!snapshot__timed(fn))
 		return 0;
 	switch (by) {
 	case SORT_TOTAL:
-		return fn->total_ns;
+		return snapshot__time_ns(fn, TIME_TOTAL);
 	case SORT_MEAN:
-		return snapshot__mean_ns(fn);
+		return snapshot__mean_of_all_ns(fn);
 	case SORT_P95:
 		return snapshot__quantile_ns(fn, 0.95);
 	case SORT_MAX:
 		return fn->returned ? fn->max_ns : 0;
 	case SORT_SELF:
-		return fn->self_ns;
+		return snapshot__time_ns(fn, TIME_SELF);
 	default:
 		return 0;
 	}
@@ -51,10 +52,10 @@ static int by_key(const void *a, const void *b)
 
 	if (x->key != y->key)
 		return x->key < y->key ? 1 : -1;
-	if (x->fn->total_ns != y->fn->total_ns)
-		return x->fn->total_ns < y->fn->total_ns ? 1 : -1;
-	if (x->fn->calls != y->fn->calls)
-		return x->fn->calls < y->fn->calls ? 1 : -1;
+	if (x->total_ns != y->total_ns)
+		return x->total_ns < y->total_ns ? 1 : -1;
+	if (x->calls != y->calls)
+		return x->calls < y->calls ? 1 : -1;
 	return by_name(a, b);
 }
 
@@ -69,7 +70,9 @@ uint32_t *snapshot__sorted(const struct snapshot *s, enum snapshot_sort by)
 		return NULL;
 	}
 	for (size_t i = 0; i < s->fn_cnt; i++)
-		rows[i] = (struct row){ &s->fns[i], key_of(&s->fns[i], by) };
+		rows[i] = (struct row){ &s->fns[i], key_of(&s->fns[i], by),
+					snapshot__time_ns(&s->fns[i], TIME_TOTAL),
+					snapshot__all_calls(&s->fns[i]) };
 	qsort(rows, s->fn_cnt, sizeof(*rows), by == SORT_NAME ? by_name : by_key);
 	for (size_t i = 0; i < s->fn_cnt; i++)
 		order[i] = (uint32_t)(rows[i].fn - s->fns);

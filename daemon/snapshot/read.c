@@ -247,6 +247,52 @@ static struct snapshot_interval get_interval(struct reader *r, json_t *o, const 
 	return i;
 }
 
+static enum snapshot_basis get_basis(struct reader *r, json_t *o, const char *key)
+{
+	const char *name = get_string(r, o, key);
+
+	for (int i = 0; i < BASIS_CNT; i++)
+		if (name && !strcmp(name, snapshot_basis_names[i]))
+			return (enum snapshot_basis)i;
+	wrong(r, key, "is none of the known words");
+	return BASIS_EXACT;
+}
+
+static struct snapshot_estimate get_estimate(struct reader *r, json_t *o, const char *key,
+					     const char *interval_key)
+{
+	struct snapshot_interval i = get_interval(r, o, interval_key);
+
+	return (struct snapshot_estimate){ get_uint(r, o, key), i.low_ns, i.high_ns };
+}
+
+/* Older files know what was timed, not what that stands for. */
+static void read_times(struct reader *r, json_t *o, const struct snapshot_fn *fn)
+{
+	struct snapshot_sampled *s = fn->sampled;
+
+	if (!json_object_get(o, "time")) {
+		s->time = BASIS_LOWER_BOUND;
+		s->times[TIME_SUM] =
+			(struct snapshot_estimate){ fn->sum_ns, fn->sum_ns, UINT64_MAX };
+		s->times[TIME_TOTAL] =
+			(struct snapshot_estimate){ fn->total_ns, fn->total_ns, UINT64_MAX };
+		s->times[TIME_SELF] =
+			(struct snapshot_estimate){ fn->self_ns, fn->self_ns, UINT64_MAX };
+		s->weight = 1;
+		return;
+	}
+	s->time = get_basis(r, o, "time");
+	s->times[TIME_SUM] = get_estimate(r, o, "sum_ns_estimated", "sum_interval_ns");
+	s->times[TIME_TOTAL] = get_estimate(r, o, "total_ns_estimated", "total_interval_ns");
+	s->times[TIME_SELF] = get_estimate(r, o, "self_ns_estimated", "self_interval_ns");
+	s->exact_calls = get_uint(r, o, "exact_calls");
+	s->extrapolated_calls = get_uint(r, o, "extrapolated_calls");
+	s->windows_ns[TIME_SUM] = get_uint(r, o, "windows_sum_ns");
+	s->windows_ns[TIME_TOTAL] = get_uint(r, o, "windows_total_ns");
+	s->windows_ns[TIME_SELF] = get_uint(r, o, "windows_self_ns");
+}
+
 /* Missing in older files: all was exact then, or is said by observed_ns. */
 static void read_sampled(struct reader *r, json_t *fn_o, struct snapshot_fn *fn)
 {
@@ -259,9 +305,12 @@ static void read_sampled(struct reader *r, json_t *fn_o, struct snapshot_fn *fn)
 	if (!s)
 		return;
 	s->mode = get_string(r, o, "mode");
-	s->count = get_string(r, o, "count");
+	s->count = get_basis(r, o, "count");
 	s->counted_ns = get_uint(r, o, "counted_ns");
-	s->calls_estimated = get_uint(r, o, "calls_estimated");
+	s->calls = (struct snapshot_estimate){ get_uint(r, o, "calls_estimated"), fn->calls,
+					       UINT64_MAX };
+	if (json_object_get(o, "calls_interval"))
+		s->calls = get_estimate(r, o, "calls_estimated", "calls_interval");
 	s->windows = get_uint(r, o, "windows");
 	s->given_up = get_uint(r, o, "given_up");
 	s->weight = get_ratio(r, o, "weight", 1);
@@ -285,8 +334,11 @@ static void read_measured(struct reader *r, json_t *o, struct snapshot_fn *fn)
 	fn->price_ns = get_uint_or_0(r, o, "price_ns");
 	fn->cost_ns = get_uint_or_0(r, o, "cost_ns");
 	read_sampled(r, o, fn);
-	if (snapshot__timed(fn))
-		read_figures(r, o, fn);
+	if (!snapshot__timed(fn))
+		return;
+	read_figures(r, o, fn);
+	if (fn->sampled)
+		read_times(r, get_object(r, o, "sampled"), fn);
 }
 
 static void read_functions(struct reader *r, json_t *doc)

@@ -2,6 +2,7 @@
 #include "snapshot/snapshot.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/arena.h"
 
@@ -11,6 +12,10 @@ const char *const snapshot_coverage_names[] = { [COVERAGE_EXACT] = "exact",
 const char *const snapshot_end_names[] = {
 	[END_EXIT] = "exit", [END_SIGNAL] = "signal", [END_EXEC] = "exec"
 };
+
+const char *const snapshot_basis_names[] = { [BASIS_EXACT] = "exact",
+					     [BASIS_ESTIMATED] = "estimated",
+					     [BASIS_LOWER_BOUND] = "lower-bound" };
 
 const double snapshot_quantiles[] = { 0.50, 0.95, 0.99 };
 
@@ -55,9 +60,9 @@ struct snapshot_sampled *snapshot_sampled__state(const struct snapshot_sampled *
 	struct snapshot_sampled *copy = s ? calloc(1, sizeof(*copy)) : NULL;
 
 	if (copy) {
-		copy->mode = s->mode;
-		copy->count = s->count;
-		copy->windows = s->windows;
+		*copy = *s;
+		copy->hist = (struct snapshot_hist){};
+		memset(copy->quantiles, 0, sizeof(copy->quantiles));
 		copy->weight = 1;
 	}
 	return copy;
@@ -75,11 +80,56 @@ uint64_t snapshot__mean_ns(const struct snapshot_fn *fn)
 	return fn->returned ? fn->sum_ns / fn->returned : 0;
 }
 
+uint64_t snapshot__mean_of_all_ns(const struct snapshot_fn *fn)
+{
+	const struct snapshot_sampled *a = fn->sampled;
+	double extra = a && a->weight > 1 ? a->weight - 1 : 0, returned, sum_ns;
+
+	returned = (double)fn->returned + (extra > 0 ? extra * (double)hist__count(&a->hist) : 0);
+	sum_ns = (double)fn->sum_ns + (extra > 0 ? extra * (double)a->windows_ns[TIME_SUM] : 0);
+	return returned > 0 ? (uint64_t)(sum_ns / returned) : 0;
+}
+
+uint64_t snapshot__all_calls(const struct snapshot_fn *fn)
+{
+	return fn->sampled ? fn->sampled->calls.value : fn->calls;
+}
+
+uint64_t snapshot__time_ns(const struct snapshot_fn *fn, enum snapshot_time which)
+{
+	if (fn->sampled)
+		return fn->sampled->times[which].value;
+	return which == TIME_SUM ? fn->sum_ns : which == TIME_TOTAL ? fn->total_ns : fn->self_ns;
+}
+
+enum snapshot_basis snapshot__calls_basis(const struct snapshot_fn *fn)
+{
+	return fn->sampled ? fn->sampled->count : BASIS_EXACT;
+}
+
+enum snapshot_basis snapshot__time_basis(const struct snapshot_fn *fn)
+{
+	return fn->sampled ? fn->sampled->time : BASIS_EXACT;
+}
+
+/* In traffic caches are colder than when the price was measured, and its probes as much dearer. */
+#define PRICE_UNCERTAIN 0.3
+
+bool snapshot__overcorrected(const struct snapshot_fn *fn)
+{
+	return fn->returned && PRICE_UNCERTAIN * (double)fn->corrected_ns > (double)fn->sum_ns;
+}
+
+bool snapshot__in_part(const struct snapshot_fn *fn)
+{
+	return fn->sampled && fn->sampled->exact_calls < fn->sampled->calls.value;
+}
+
 double snapshot__share(const struct snapshot *s, const struct snapshot_fn *fn)
 {
-	uint64_t window_ns = fn->observed_ns ? fn->observed_ns : s->window.duration_ns;
+	uint64_t window_ns = s->window.duration_ns;
 
-	return window_ns ? (double)fn->total_ns / (double)window_ns : 0;
+	return window_ns ? (double)snapshot__time_ns(fn, TIME_TOTAL) / (double)window_ns : 0;
 }
 
 bool snapshot__timed(const struct snapshot_fn *fn)

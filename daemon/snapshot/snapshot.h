@@ -32,15 +32,35 @@ struct snapshot_interval {
 #define SNAPSHOT_QUANTILES 3
 extern const double snapshot_quantiles[SNAPSHOT_QUANTILES]; /* 0.5, 0.95, 0.99 */
 
+/* A figure of the whole window, and where it may be, right in 95 of 100 cases. */
+struct snapshot_estimate {
+	uint64_t value, low, high; /* high UINT64_MAX: no upper end is known */
+};
+
+/* What the times of a function are: of all calls, of outermost ones, its own. */
+enum snapshot_time { TIME_SUM, TIME_TOTAL, TIME_SELF };
+#define SNAPSHOT_TIMES (TIME_SELF + 1)
+
+/* What an estimate of calls or times is. */
+enum snapshot_basis { BASIS_EXACT, BASIS_ESTIMATED, BASIS_LOWER_BOUND };
+#define BASIS_CNT (BASIS_LOWER_BOUND + 1)
+extern const char *const snapshot_basis_names[BASIS_CNT];
+
 /* How a function was watched that was not watched exactly all the time. */
 struct snapshot_sampled {
-	const char *mode;	  /* now: "exact", "sampled", "entries", "off" */
-	const char *count;	  /* what calls_estimated is: "exact", "estimated", "lower-bound" */
-	uint64_t counted_ns;	  /* for so long its calls were counted */
-	uint64_t calls_estimated; /* in the whole window */
-	uint64_t windows;	  /* in which calls were timed */
-	uint64_t given_up;	  /* calls begun in them and not seen to end */
-	/* each returned call of a window stands for so many; 1: all stand for themselves */
+	const char *mode;	   /* now: "exact", "sampled", "entries", "off" */
+	enum snapshot_basis count; /* what calls is */
+	enum snapshot_basis time;  /* what times are; LOWER_BOUND: of the timed calls alone */
+	uint64_t counted_ns;	   /* for so long its calls were counted */
+	struct snapshot_estimate calls;
+	struct snapshot_estimate times[SNAPSHOT_TIMES];
+	uint64_t exact_calls;		     /* of times when each was timed */
+	uint64_t extrapolated_calls;	     /* of times without such windows: taken to be alike */
+	uint64_t windows_ns[SNAPSHOT_TIMES]; /* of the calls of windows, as measured */
+	double per_call_ns[SNAPSHOT_TIMES];  /* estimated, of those that are not exact_calls */
+	uint64_t windows;		     /* in which calls were timed */
+	uint64_t given_up;		     /* calls begun in them and not seen to end */
+	/* each timed call of a window stands for so many; 1: all stand for themselves */
 	double weight;
 	struct snapshot_hist hist; /* of the windows alone; those calls are in the function's too */
 	struct snapshot_interval quantiles[SNAPSHOT_QUANTILES];
@@ -188,8 +208,21 @@ struct snapshot *snapshot__delta(const struct snapshot *now, const struct snapsh
  * 0 when empty. Of a sampled function an estimate for all its calls: those of windows are weighted.
  */
 uint64_t snapshot__quantile_ns(const struct snapshot_fn *fn, double q);
-uint64_t snapshot__mean_ns(const struct snapshot_fn *fn);
-/* total_ns over the time it was observed: 1.0 = one thread's whole time. */
+uint64_t snapshot__mean_ns(const struct snapshot_fn *fn);	 /* of the timed calls */
+uint64_t snapshot__mean_of_all_ns(const struct snapshot_fn *fn); /* those of windows weighted */
+/* The best that is known of the whole window: what was counted and measured, or its estimate. */
+uint64_t snapshot__all_calls(const struct snapshot_fn *fn);
+uint64_t snapshot__time_ns(const struct snapshot_fn *fn, enum snapshot_time which);
+enum snapshot_basis snapshot__calls_basis(const struct snapshot_fn *fn);
+enum snapshot_basis snapshot__time_basis(const struct snapshot_fn *fn);
+/*
+ * Whether more was taken off its durations for the probes inside, give or take what the price of a
+ * probe is uncertain by, than is left: then they are upper bounds.
+ */
+bool snapshot__overcorrected(const struct snapshot_fn *fn);
+/* Whether its callers, callees and paths are those of some of its calls only. */
+bool snapshot__in_part(const struct snapshot_fn *fn);
+/* TIME_TOTAL over the window: 1.0 = one thread's whole time. */
 double snapshot__share(const struct snapshot *s, const struct snapshot_fn *fn);
 
 /* Whether durations mean anything: false for entry-only and unprobed rows. */
@@ -226,8 +259,7 @@ struct snapshot_filter {
  */
 int snapshot__keep(struct snapshot *s, const struct snapshot_filter *filter);
 
-/* A copy of how it was watched now, without what is of the whole time. NULL: nothing, or no memory.
- */
+/* A copy without the histogram and the intervals of quantiles. NULL: nothing, or no memory. */
 struct snapshot_sampled *snapshot_sampled__state(const struct snapshot_sampled *s);
 void snapshot_sampled__free(struct snapshot_sampled *s);
 

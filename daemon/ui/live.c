@@ -86,16 +86,19 @@ static void headline(const struct snapshot *now, const struct snapshot *d, struc
 	char rate[TEXT_CELL], cpu[TEXT_CELL];
 	uint64_t s = now->window.duration_ns / NS_PER_SEC, window_ns = d->window.duration_ns;
 	struct strbuf line = STRBUF_INIT;
+	bool exact = true;
+	double calls = 0;
 
-	text__count(rate,
-		    window_ns ? (uint64_t)((double)snapshot__calls(d) * 1e9 / (double)window_ns)
-			      : 0,
-		    9);
+	for (size_t i = 0; i < d->fn_cnt; i++) {
+		calls += (double)snapshot__all_calls(&d->fns[i]);
+		exact &= snapshot__calls_basis(&d->fns[i]) == BASIS_EXACT;
+	}
+	text__count(rate, window_ns ? (uint64_t)(calls * 1e9 / (double)window_ns) : 0, 9);
 	text__percent(cpu, d->overhead.cpu_ratio);
 	utf8__add_printable(&line, now->target.comm);
 	strbuf__addf(&line, " (pid %d)  %02" PRIu64 ":%02" PRIu64 ":%02" PRIu64, now->target.pid,
 		     s / 3600, s / 60 % 60, s % 60);
-	strbuf__addf(&line, "  %s calls/s  overhead %s", rate, cpu);
+	strbuf__addf(&line, "  %s%s calls/s  overhead %s", exact ? "" : "~", rate, cpu);
 	if (now->overhead.budget_ratio >= 0)
 		strbuf__addf(&line, " (budget %g%%)", now->overhead.budget_ratio * 100);
 	text__cell(out, line.s, 0, STYLE_BOLD, colour);
@@ -147,7 +150,7 @@ static void functions(const struct live *l, const struct snapshot *d, unsigned i
 	size_t n = 0;
 
 	for (size_t i = 0; order && i < d->fn_cnt && n < max; i++)
-		if (d->fns[order[i]].calls || d->fns[order[i]].returned)
+		if (snapshot__all_calls(&d->fns[order[i]]) || d->fns[order[i]].returned)
 			order[n++] = order[i];
 	if (n) {
 		table__layout(&t, d, table_live_cols, width, order, n);

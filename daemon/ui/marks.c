@@ -22,7 +22,8 @@ static uint64_t shed(const struct snapshot *s, const struct snapshot_fn *fn)
 {
 	uint64_t window_ns = s->window.duration_ns;
 
-	return !windows(s, fn) && fn->observed_ns && fn->observed_ns < window_ns - window_ns / 1000;
+	return !windows(s, fn) && snapshot__timed(fn) && fn->observed_ns &&
+	       fn->observed_ns < window_ns - window_ns / 1000;
 }
 
 static uint64_t sampled(const struct snapshot *s, const struct snapshot_fn *fn)
@@ -32,7 +33,12 @@ static uint64_t sampled(const struct snapshot *s, const struct snapshot_fn *fn)
 
 static uint64_t partly_counted(const struct snapshot *s, const struct snapshot_fn *fn)
 {
-	return fn->sampled && fn->sampled->calls_estimated > fn->calls;
+	return snapshot__calls_basis(fn) != BASIS_EXACT;
+}
+
+static uint64_t overcorrected(const struct snapshot *s, const struct snapshot_fn *fn)
+{
+	return snapshot__overcorrected(fn);
 }
 
 static uint64_t unwound(const struct snapshot *s, const struct snapshot_fn *fn)
@@ -97,11 +103,12 @@ static const struct mark {
 	uint64_t (*weight)(const struct snapshot *s, const struct snapshot_fn *fn);
 	const char *text;
 } marks[] = {
-	{ 'x', false, shed, "not probed all the time, to keep to the budget: of that time only" },
-	{ 's', false, sampled, "timed in random windows, to keep to the budget: estimates" },
+	{ 'x', false, shed,
+	  "not timed all the time, to keep to the budget: > is at least, times are of then" },
+	{ 's', false, sampled, "timed in random windows, to keep to the budget: ~ is about" },
 	{ 'e', false, entry_only, "entries only: calls are counted, durations not measured" },
 	{ 'o', false, partly_counted,
-	  "calls not counted all the time, to keep to the budget: there were more" },
+	  "calls not counted all the time, to keep to the budget: ~ is about, > at least" },
 	{ 't', false, tail_exits, "ends in a tail jump: what it jumps to is not its time" },
 	{ 'a', false, makes_future, "makes a future; what it does is in the row of its polls" },
 	{ 'u', true, unwound,
@@ -110,6 +117,8 @@ static const struct mark {
 	{ '?', true, stale, "running or ended unseen: its stack frame was reused" },
 	{ 'n', true, untimed, "counted, but not timed: see lost" },
 	{ 'h', true, hist_lost, "missing in P50 to P99: no histogram space left" },
+	{ 'p', false, overcorrected,
+	  "the probes inside cost more than is left, and not exactly known: at most that" },
 	{ 'c', true, clamped, "shorter than the probes inside cost: counted as 0" },
 };
 

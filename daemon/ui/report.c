@@ -193,7 +193,8 @@ static int find_called(struct report *r)
 	if (!r->order)
 		return -ENOMEM;
 	for (size_t i = 0; i < r->s->fn_cnt; i++)
-		if (r->s->fns[r->order[i]].calls || r->s->fns[r->order[i]].in_flight)
+		if (snapshot__all_calls(&r->s->fns[r->order[i]]) ||
+		    r->s->fns[r->order[i]].in_flight)
 			r->order[n++] = r->order[i];
 	r->order_cnt = n;
 	return 0;
@@ -264,6 +265,7 @@ static void edges(struct report *r)
 	const struct snapshot *s = r->s;
 	int side = r->width > 48 ? ((int)r->width - 22) / 2 : 13;
 	size_t shown = 0, limit = r->opts->limit ? r->opts->limit : EDGES_SHOWN;
+	bool in_part = false;
 	char cell[TEXT_CELL];
 
 	for (size_t i = 0; i < s->edge_cnt && shown < limit; i++) {
@@ -290,9 +292,17 @@ static void edges(struct report *r)
 		else
 			strcpy(cell, "-"); /* recursion: in the outermost call's time already */
 		text__cell(&r->text, cell, 8, STYLE_PLAIN, false);
+		if (snapshot__in_part(&s->fns[e->caller]) ||
+		    snapshot__in_part(&s->fns[e->callee])) {
+			strbuf__adds(&r->text, " s");
+			in_part = true;
+		}
 		strbuf__addc(&r->text, '\n');
 		strbuf__free(&name);
 	}
+	if (in_part)
+		say(r, STYLE_PLAIN,
+		    "  s  of the timed calls only: not all were, to keep to the budget");
 }
 
 /* ---- what is not in the tables ---- */
@@ -358,7 +368,7 @@ static const struct snapshot_fn *fn_called(const struct snapshot *s, const char 
 static void shed_line(struct report *r, const struct snapshot_shed *row)
 {
 	const struct snapshot_fn *fn = fn_called(r->s, row->name);
-	char rate[TEXT_CELL], cost[TEXT_CELL], calls[TEXT_CELL];
+	char rate[TEXT_CELL], cost[TEXT_CELL], calls[TEXT_CELL], low[TEXT_CELL], high[TEXT_CELL];
 
 	if (!row->from) {
 		sayf(r, STYLE_WARM, "Taken off: %s: %s", row->name, row->reason);
@@ -368,11 +378,17 @@ static void shed_line(struct report *r, const struct snapshot_shed *row)
 	text__percent(cost, row->cost_ratio);
 	sayf(r, STYLE_WARM, "Budget: %s: %s -> %s, %s: %s calls/s, timing each costs %s of a CPU",
 	     row->name, row->from, row->to, row->reason, rate, cost);
-	if (!fn || !fn->sampled || !strcmp(fn->sampled->count, "exact"))
+	if (!fn || snapshot__calls_basis(fn) == BASIS_EXACT)
 		return;
-	text__count(calls, fn->sampled->calls_estimated, 12);
-	sayf(r, STYLE_WARM, "  calls in all: %s %s",
-	     strcmp(fn->sampled->count, "estimated") ? "at least" : "about", calls);
+	text__count(calls, snapshot__all_calls(fn), 12);
+	text__count(low, fn->sampled->calls.low, 12);
+	text__count(high, fn->sampled->calls.high, 12);
+	if (fn->sampled->count == BASIS_LOWER_BOUND)
+		sayf(r, STYLE_WARM, "  calls in all: at least %s", calls);
+	else if (fn->sampled->calls.high == UINT64_MAX)
+		sayf(r, STYLE_WARM, "  calls in all: about %s, no error known", calls);
+	else
+		sayf(r, STYLE_WARM, "  calls in all: about %s, within %s to %s", calls, low, high);
 }
 
 static void shed(struct report *r)
@@ -381,7 +397,9 @@ static void shed(struct report *r)
 	size_t shown = 0, left = 0;
 
 	for (size_t i = s->overhead.shed_cnt; i-- > 0;) {
-		if (is_superseded(s, i))
+		const struct snapshot_fn *fn = fn_called(s, s->overhead.shed[i].name);
+
+		if (is_superseded(s, i) || (fn && !snapshot__all_calls(fn) && !fn->in_flight))
 			continue;
 		if (shown++ < SHED_SHOWN)
 			shed_line(r, &s->overhead.shed[i]);
@@ -483,9 +501,42 @@ static void nothing(struct report *r)
 		     probed, probed == 1 ? "" : "s");
 }
 
+/* Hardly any of its calls was timed, and none stands for the others. */
+static bool is_too_hot(const struct snapshot_fn *fn)
+{
+	return fn->sampled && snapshot__calls_basis(fn) != BASIS_EXACT &&
+	       (!snapshot__timed(fn) || snapshot__time_basis(fn) == BASIS_LOWER_BOUND);
+}
+
+/* The sort by time knows nothing of it: said first. */
+static void too_hot(struct report *r)
+{
+	const struct snapshot_fn *hottest = NULL;
+	char calls[TEXT_CELL], name[TEXT_CELL * 4];
+	size_t more = 0;
+
+	for (size_t i = 0; i < r->order_cnt; i++) {
+		const struct snapshot_fn *fn = &r->s->fns[r->order[i]];
+
+		if (!is_too_hot(fn))
+			continue;
+		more++;
+		if (!hottest || snapshot__all_calls(fn) > snapshot__all_calls(hottest))
+			hottest = fn;
+	}
+	if (!hottest)
+		return;
+	text__count(calls, snapshot__all_calls(hottest), 12);
+	snprintf(name, sizeof(name), more > 1 ? " and %zu more" : "", more - 1);
+	sayf(r, STYLE_WARM, "Too hot to time within the budget: %s (%s %s calls)%s", hottest->name,
+	     hottest->sampled->count == BASIS_LOWER_BOUND ? "at least" : "about", calls, name);
+}
+
 static void measured(struct report *r)
 {
 	bool near_floor = false;
+
+	too_hot(r);
 
 	table(r, false, &near_floor);
 	table(r, true, &near_floor);

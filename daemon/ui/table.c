@@ -14,10 +14,37 @@ bool table__near_floor(const struct snapshot_fn *fn, uint64_t ns)
 	return ns <= 2 * fn->floor_ns && fn->floor_ns;
 }
 
+#define DURATION_COLUMNS 6
+
 static void none(char out[TEXT_CELL], enum text_style *style)
 {
 	strcpy(out, "-");
 	*style = STYLE_DIM;
+}
+
+/* "~": an estimate; ">": at least that. */
+static char basis_mark(enum snapshot_basis basis)
+{
+	return basis == BASIS_EXACT ? '\0' : basis == BASIS_ESTIMATED ? '~' : '>';
+}
+
+static void put_before(char mark, char out[TEXT_CELL])
+{
+	if (mark && out[0] != mark) {
+		memmove(out + 1, out, strlen(out) + 1);
+		out[0] = mark;
+	}
+}
+
+/* Takes a decimal off what a mark made too wide. */
+static void shorten(char out[TEXT_CELL], unsigned int columns)
+{
+	char *dot = strchr(out, '.'), *at = dot ? dot + 1 + strspn(dot + 1, "0123456789") : NULL;
+
+	if (!dot || utf8__width(out) <= columns)
+		return;
+	at = at - dot > 2 ? at - 1 : dot;
+	memmove(at, at == dot ? dot + 2 : at + 1, strlen(at == dot ? dot + 2 : at + 1) + 1);
 }
 
 static void latency(const struct snapshot_fn *fn, uint64_t ns, char out[TEXT_CELL],
@@ -30,6 +57,11 @@ static void latency(const struct snapshot_fn *fn, uint64_t ns, char out[TEXT_CEL
 		*style = STYLE_FLOOR;
 	} else {
 		text__duration(out, ns);
+		if (snapshot__overcorrected(fn)) {
+			put_before('<', out);
+			shorten(out, DURATION_COLUMNS);
+			*style = STYLE_FLOOR;
+		}
 	}
 }
 
@@ -42,50 +74,69 @@ static void quantile(const struct snapshot_fn *fn, double q, char out[TEXT_CELL]
 		latency(fn, snapshot__quantile_ns(fn, q), out, style);
 }
 
-/* Of calls about as short as the floor a sum is mostly the probes': at most, not about. */
-static void at_most(char out[TEXT_CELL], enum text_style *style)
+/*
+ * What stands before a sum. Of calls about as short as the floor it is mostly the probes', and
+ * where more was taken off than can be trusted it may be that: at most, not about. Of calls that
+ * were not all timed it is an estimate. At least some of what is at most says nothing.
+ */
+static bool mark_sum(const struct snapshot_fn *fn, uint64_t mean_ns, char out[TEXT_CELL],
+		     enum text_style *style)
 {
-	if (out[0] != '<') {
-		memmove(out + 1, out, strlen(out) + 1);
-		out[0] = '<';
+	enum snapshot_basis basis = snapshot__time_basis(fn);
+	bool at_most = table__near_floor(fn, mean_ns) || snapshot__overcorrected(fn);
+
+	if (at_most && basis == BASIS_LOWER_BOUND) {
+		none(out, style);
+		return false;
 	}
-	*style = STYLE_FLOOR;
+	put_before(at_most ? '<' : basis_mark(basis), out);
+	if (at_most)
+		*style = STYLE_FLOOR;
+	return true;
 }
 
-static void sum(const struct snapshot_fn *fn, uint64_t ns, char out[TEXT_CELL],
-		enum text_style *style)
+static void sum(const struct snapshot_fn *fn, enum snapshot_time which, uint64_t seen_ns,
+		char out[TEXT_CELL], enum text_style *style)
 {
 	if (!snapshot__timed(fn) || !fn->returned) {
 		none(out, style);
 		return;
 	}
-	text__duration(out, ns);
-	if (table__near_floor(fn, ns / fn->returned))
-		at_most(out, style);
+	text__duration(out, snapshot__time_ns(fn, which));
+	mark_sum(fn, seen_ns / fn->returned, out, style);
+}
+
+static void marked_count(char out[TEXT_CELL], uint64_t n, enum snapshot_basis basis,
+			 unsigned int columns)
+{
+	text__count(out, n, columns - (basis != BASIS_EXACT));
+	put_before(basis_mark(basis), out);
 }
 
 static void cell_calls(const struct snapshot *s, const struct snapshot_fn *fn, char out[TEXT_CELL],
 		       enum text_style *style)
 {
-	text__count(out, fn->calls, 8);
+	marked_count(out, snapshot__all_calls(fn), snapshot__calls_basis(fn), 8);
 }
 
 static void cell_rate(const struct snapshot *s, const struct snapshot_fn *fn, char out[TEXT_CELL],
 		      enum text_style *style)
 {
-	double per_s =
-		s->window.duration_ns ? (double)fn->calls * 1e9 / (double)s->window.duration_ns : 0;
+	double calls = (double)snapshot__all_calls(fn),
+	       per_s = s->window.duration_ns ? calls * 1e9 / (double)s->window.duration_ns : 0;
+	enum snapshot_basis basis = snapshot__calls_basis(fn);
 
 	if (per_s > 0 && per_s < 9.995)
-		snprintf(out, TEXT_CELL, "%.2f", per_s);
+		snprintf(out, TEXT_CELL, "%.*s%.2f", basis != BASIS_EXACT,
+			 (char[]){ basis_mark(basis), '\0' }, per_s);
 	else
-		text__count(out, (uint64_t)(per_s + 0.5), 7);
+		marked_count(out, (uint64_t)(per_s + 0.5), basis, 7);
 }
 
 static void cell_mean(const struct snapshot *s, const struct snapshot_fn *fn, char out[TEXT_CELL],
 		      enum text_style *style)
 {
-	latency(fn, snapshot__mean_ns(fn), out, style);
+	latency(fn, snapshot__mean_of_all_ns(fn), out, style);
 }
 
 static void cell_p50(const struct snapshot *s, const struct snapshot_fn *fn, char out[TEXT_CELL],
@@ -121,13 +172,13 @@ static void cell_max(const struct snapshot *s, const struct snapshot_fn *fn, cha
 static void cell_total(const struct snapshot *s, const struct snapshot_fn *fn, char out[TEXT_CELL],
 		       enum text_style *style)
 {
-	sum(fn, fn->total_ns, out, style);
+	sum(fn, TIME_TOTAL, fn->total_ns, out, style);
 }
 
 static void cell_self(const struct snapshot *s, const struct snapshot_fn *fn, char out[TEXT_CELL],
 		      enum text_style *style)
 {
-	sum(fn, fn->self_ns, out, style);
+	sum(fn, TIME_SELF, fn->self_ns, out, style);
 }
 
 static void cell_share(const struct snapshot *s, const struct snapshot_fn *fn, char out[TEXT_CELL],
@@ -141,8 +192,7 @@ static void cell_share(const struct snapshot *s, const struct snapshot_fn *fn, c
 	}
 	text__percent(out, share);
 	*style = share >= 0.5 ? STYLE_HOT : share >= 0.1 ? STYLE_WARM : STYLE_PLAIN;
-	if (table__near_floor(fn, fn->total_ns / fn->returned))
-		at_most(out, style);
+	mark_sum(fn, fn->total_ns / fn->returned, out, style);
 }
 
 static void cell_unwound(const struct snapshot *s, const struct snapshot_fn *fn,
@@ -246,7 +296,7 @@ void table__layout(struct table *t, const struct snapshot *s, const struct table
 		const struct snapshot_fn *fn = &s->fns[rows[i]];
 
 		marks__of(s, fn, marks);
-		if (!t->live && strlen(marks) > t->mark_columns)
+		if (strlen(marks) > t->mark_columns)
 			t->mark_columns = (unsigned int)strlen(marks);
 		strbuf__reset(&name);
 		add_name(t, fn, 1000, &name);

@@ -34,7 +34,7 @@ struct table {
 	unsigned int gap, name_columns, mark_columns;
 	enum snapshot_sort sort; /* set by the caller, as the next two */
 	bool colour;
-	bool live;	 /* rows of all kinds mixed, polls tagged, no marks */
+	bool live;	 /* rows of all kinds mixed, polls tagged */
 	bool near_floor; /* such a cell was written */
 };
 

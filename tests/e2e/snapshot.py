@@ -93,6 +93,8 @@ class Snapshot:
             r["kind"] in ("fn", "async") and r["coverage"] in ("exact", "sampled", "entry-only"),
             f"{name}: {r}",
         )
+        if r["sampled"]:
+            self.check_estimates(name, r, r["sampled"])
         if r["coverage"] == "entry-only":
             check(all(r[k] is None for k in self.STATS), f"{name}: not measured, so null: {r}")
             return
@@ -144,6 +146,18 @@ class Snapshot:
             check(
                 h["zero_count"] or bounds[0] * width >= r["min_ns"] * 0.999,
                 f"{name}: lowest bucket up to {bounds[0] * width}, min_ns {r['min_ns']}",
+            )
+
+    def check_estimates(self, name, r, how):
+        figures = [("calls", "calls_estimated", "calls_interval")]
+        if r["coverage"] != "entry-only":
+            times = ("sum", "total", "self")
+            figures += [(f"{t}_ns", f"{t}_ns_estimated", f"{t}_interval_ns") for t in times]
+        for seen, estimated, interval in figures:
+            low, high = how[interval]
+            check(
+                low <= how[estimated] <= (high or 1 << 64) and r[seen] <= how[estimated],
+                f"{name}: {seen} {r[seen]}, estimated {how[estimated]} of {how[interval]}",
             )
 
     def exact(self, truth, keys=("calls", "returned", "unwound", "in_flight", "tail_exits")):

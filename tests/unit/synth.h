@@ -70,9 +70,12 @@ static inline void synth__sampled(struct snapshot_fn *fn)
 
 	fn->coverage = COVERAGE_SAMPLED;
 	a->mode = "off";
-	a->count = "lower-bound";
+	a->count = BASIS_LOWER_BOUND;
+	a->time = BASIS_ESTIMATED;
 	a->counted_ns = 1400000000;
-	a->calls_estimated = 123456;
+	a->calls = (struct snapshot_estimate){ 123456, 111111, UINT64_MAX };
+	a->exact_calls = 35000;
+	a->extrapolated_calls = 900;
 	a->windows = 17;
 	a->given_up = 3;
 	a->weight = 2.5;
@@ -83,6 +86,13 @@ static inline void synth__sampled(struct snapshot_fn *fn)
 	a->hist.cnt = fn->hist.cnt - fn->hist.cnt / 2;
 	a->hist.counts = calloc(a->hist.cnt, sizeof(uint64_t));
 	memcpy(a->hist.counts, fn->hist.counts + fn->hist.cnt / 2, a->hist.cnt * sizeof(uint64_t));
+	for (int i = 0; i < SNAPSHOT_TIMES; i++) {
+		uint64_t ns = i == TIME_SELF ? fn->self_ns : fn->sum_ns;
+
+		a->windows_ns[i] = ns / 2;
+		a->times[i] = (struct snapshot_estimate){ ns * 3, ns * 2, ns * 5 };
+		a->per_call_ns[i] = 900;
+	}
 }
 
 static inline void synth__functions(struct snapshot *s)

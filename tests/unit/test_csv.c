@@ -8,7 +8,7 @@
 #include "synth.h"
 
 #define MAX_ROWS 4096
-#define MAX_FIELDS 64
+#define MAX_FIELDS 80
 
 /* A reader of RFC 4180, as strict as it is, but for the line ends (LF) and characters beyond it. */
 struct csv {
@@ -183,6 +183,24 @@ Test(csv, x1_odd_names_come_out_valid_and_apart)
 		cr_expect_str_eq(cell(csv, i + 1, "symbol"), odd[i][1]);
 	}
 	cr_expect_str_eq(cell(csv, 1, "comm"), "計算計算計\xef\xbf\xbd");
+	csv__free(csv);
+	snapshot__free(s);
+}
+
+Test(csv, estimates_have_columns_of_their_own)
+{
+	struct snapshot *s = synth__new();
+	struct csv *csv = render(&export_csv, s);
+
+	cr_expect_str_eq(cell(csv, 9, "calls_basis"), "lower-bound");
+	cr_expect_eq(num(csv, 9, "calls_estimate"), 123456);
+	cr_expect_str_eq(cell(csv, 9, "calls_high"), "");
+	cr_expect_str_eq(cell(csv, 9, "time_basis"), "estimated");
+	cr_expect_eq(num(csv, 9, "total_estimate_ns"), s->fns[8].sampled->times[TIME_TOTAL].value);
+	cr_expect_eq(num(csv, 9, "self_high_ns"), s->fns[8].sampled->times[TIME_SELF].high);
+	cr_expect_str_eq(cell(csv, 1, "calls_basis"), "exact");
+	cr_expect_str_eq(cell(csv, 1, "calls_estimate"), "");
+	cr_expect_str_eq(cell(csv, 10, "time_basis"), "", "entries only");
 	csv__free(csv);
 	snapshot__free(s);
 }

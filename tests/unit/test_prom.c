@@ -469,6 +469,29 @@ Test(prom, x1_odd_names_come_out_valid_and_apart)
 	snapshot__free(s);
 }
 
+/* What was estimated has series of its own, and none among those of what was measured. */
+Test(prom, estimates_are_apart)
+{
+	struct snapshot *s = synth__new();
+	const char *hot = synth_names[8];
+	struct page *p = render(s);
+
+	cr_expect_null(find(p, "roletrace_function_calls_total", hot, NULL));
+	cr_expect_null(find(p, "roletrace_function_active_seconds_total", hot, NULL));
+	cr_expect_null(find(p, "roletrace_function_self_seconds_total", hot, NULL));
+	cr_expect_eq(num(p, "roletrace_function_calls_estimate", hot, NULL), 123456);
+	cr_expect_eq(num(p, "roletrace_function_calls_low", hot, NULL), 111111);
+	cr_expect_null(find(p, "roletrace_function_calls_high", hot, NULL), "not known");
+	expect_seconds(value(p, "roletrace_function_active_seconds_estimate", hot, NULL),
+		       s->fns[8].sampled->times[TIME_TOTAL].value);
+	expect_seconds(value(p, "roletrace_function_self_seconds_high", hot, NULL),
+		       s->fns[8].sampled->times[TIME_SELF].high);
+	cr_expect_null(find(p, "roletrace_function_calls_estimate", synth_names[0], NULL));
+	cr_expect(find(p, "roletrace_function_calls_total", synth_names[0], NULL));
+	page__free(p);
+	snapshot__free(s);
+}
+
 /* render itself sees that no series is there twice */
 Test(prom, x1_names_that_show_the_same_stay_apart)
 {
@@ -480,7 +503,7 @@ Test(prom, x1_names_that_show_the_same_stay_apart)
 	s->fns[2].name = "bad\xfe";
 	s->fns[3].name = s->fns[4].name = "twice";
 	s->fns[3].symbol = s->fns[4].symbol = "twice"; /* not from us, but from a file perhaps */
-	s->fns[6].name = s->fns[8].name = "by_symbol";
+	s->fns[6].name = s->fns[10].name = "by_symbol";
 	p = render(s);
 	for (size_t i = 0; i < p->cnt; i++)
 		if (!strcmp(p->samples[i].metric, "roletrace_function_calls_total"))

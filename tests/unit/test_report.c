@@ -258,7 +258,7 @@ Test(report, legend_has_only_marks_that_occur)
 	snapshot_sampled__free(s->fns[8].sampled);
 	s->fns[8].sampled = NULL;
 	text = print(s, 80, false);
-	expect_says(text, "\n  x  not probed all the time");
+	expect_says(text, "\n  x  not timed all the time");
 	free(text);
 	s->fn_cnt = 1;
 	text = print(s, 80, false);
@@ -267,6 +267,88 @@ Test(report, legend_has_only_marks_that_occur)
 	expect_silent(text, "≈floor");
 	free(text);
 	s->fn_cnt = SYNTH_FNS;
+	snapshot__free(s);
+}
+
+/* What was not measured all the time shows as the estimate of it, and is in order by that. */
+Test(report, estimates_are_marked)
+{
+	struct snapshot *s = synth__new();
+	struct snapshot_sampled *a = s->fns[8].sampled;
+	char *text, line[512];
+
+	s->fns[8].floor_ns = 10;
+	a->count = BASIS_ESTIMATED;
+	a->calls = (struct snapshot_estimate){ 6800000, 6000000, 7000000 };
+	a->times[TIME_TOTAL] =
+		(struct snapshot_estimate){ 7777000000ull, 7000000000ull, 8000000000ull };
+	a->times[TIME_SELF] = (struct snapshot_estimate){ 3333000000ull, 1, UINT64_MAX };
+	text = print(s, 132, false);
+	line_of(text, "translator_sv2::hot_loop", line);
+	expect_says(line, " ~6800000 ");
+	expect_says(line, " ~7.78s ");
+	expect_says(line, " ~77.8% ");
+	expect_says(line, " ~3.33s ");
+	cr_expect(strstr(text, "hot_loop") < strstr(text, "handle_new_block"), "in order");
+	expect_says(text, "  calls in all: about 6800000, within 6000000 to 7000000\n");
+	expect_silent(text, "Too hot");
+	free(text);
+	a->time = BASIS_LOWER_BOUND;
+	text = print(s, 132, false);
+	expect_says(text, " >7.78s ");
+	expect_says(text, "Too hot to time within the budget: translator_sv2::hot_loop (about "
+			  "6800000 calls)\n");
+	free(text);
+	snapshot__free(s);
+}
+
+Test(report, callers_of_sampled_functions_are_in_part)
+{
+	struct snapshot *s = synth__new();
+	char *text = print(s, 132, false), line[512];
+
+	expect_silent(text, "  s  of the timed calls only");
+	free(text);
+	s->edges[1].callee = 8;
+	text = print(s, 132, false);
+	line_of(text, " → translator_sv2::hot_loop", line);
+	cr_expect_str_eq(line + strlen(line) - 2, " s");
+	expect_says(text, "\n  s  of the timed calls only");
+	free(text);
+	snapshot__free(s);
+}
+
+/* Twenty-three microseconds that are left of nearly two hundred are no latency. */
+Test(report, what_was_taken_off_may_be_more_than_is_left)
+{
+	struct snapshot *s = synth__new();
+	char *text = print(s, 132, false), line[512];
+
+	expect_silent(text, "\n  p  ");
+	free(text);
+	s->fns[0].corrected_ns = s->fns[0].sum_ns * 10 / 3 + 10;
+	text = print(s, 132, false);
+	line_of(text, "handle_submit", line);
+	expect_says(line, "handle_submit p");
+	expect_says(line, " <287µs  <219µs  <342µs  <3.6ms ");
+	expect_says(text, "\n  p  the probes inside cost more");
+	free(text);
+	s->fns[0].corrected_ns = s->fns[0].sum_ns * 3;
+	text = print(s, 132, false);
+	expect_silent(text, "\n  p  ");
+	free(text);
+	snapshot__free(s);
+}
+
+Test(report, budget_lines_are_of_functions_that_ran)
+{
+	struct snapshot *s = synth__new();
+	char *text;
+
+	s->overhead.shed[0].name = synth_names[5];
+	text = print(s, 132, false);
+	expect_silent(text, "never_called");
+	free(text);
 	snapshot__free(s);
 }
 
@@ -350,6 +432,7 @@ Test(report, recording_nothing_is_said)
 
 	for (size_t i = 0; i < s->fn_cnt; i++)
 		s->fns[i].calls = s->fns[i].in_flight = 0;
+	s->fns[8].sampled->calls.value = 0;
 	s->hint = "try --crate stratum_apps";
 	text = print(s, 80, false);
 	expect_says(text, "Recording nothing: none of 14 probed functions was called.");

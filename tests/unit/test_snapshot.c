@@ -94,14 +94,19 @@ Test(snapshot, zero_durations_are_counted_as_zero)
 	free(fn.hist.counts);
 }
 
-Test(snapshot, share_is_of_the_time_observed)
+/* Of the whole window: idle time before it was shed, or after, is in it as well. */
+Test(snapshot, share_is_of_the_window)
 {
+	struct snapshot_sampled a = { .time = BASIS_ESTIMATED };
+
 	struct snapshot s = { .window.duration_ns = 10000000000ull };
 	struct snapshot_fn fn = { .total_ns = 5000000000ull };
 
 	cr_expect_eq(snapshot__share(&s, &fn), 0.5);
 	fn.observed_ns = 2500000000ull;
-	cr_expect_eq(snapshot__share(&s, &fn), 2.0);
+	fn.sampled = &a;
+	a.times[TIME_TOTAL].value = 8000000000ull;
+	cr_expect_eq(snapshot__share(&s, &fn), 0.8);
 	fn.observed_ns = s.window.duration_ns = 0;
 	cr_expect_eq(snapshot__share(&s, &fn), 0);
 }
@@ -110,17 +115,19 @@ static uint64_t figure(const struct snapshot_fn *fn, enum snapshot_sort by)
 {
 	switch (by) {
 	case SORT_CALLS:
-		return fn->calls;
+		return snapshot__all_calls(fn);
 	case SORT_MEAN:
-		return snapshot__mean_ns(fn);
+		return snapshot__timed(fn) ? snapshot__mean_of_all_ns(fn) : 0;
 	case SORT_P95:
 		return snapshot__quantile_ns(fn, 0.95);
 	case SORT_MAX:
 		return fn->max_ns;
 	case SORT_SELF:
-		return fn->self_ns;
+		return snapshot__time_ns(fn, TIME_SELF);
+	case SORT_CPU:
+		return fn->cpu_samples;
 	default:
-		return fn->total_ns;
+		return snapshot__time_ns(fn, TIME_TOTAL);
 	}
 }
 
@@ -152,6 +159,7 @@ Test(snapshot, order_by_name_and_of_equals)
 	/* a max of 0 each: by total, then calls, then name */
 	for (size_t i = 0; i < s->fn_cnt; i++)
 		s->fns[i].max_ns = s->fns[i].total_ns = 0;
+	s->fns[8].sampled->times[TIME_TOTAL].value = 0;
 	order = snapshot__sorted(s, SORT_MAX);
 	cr_expect_eq(order[0], 9, "the most calls");
 	free(order);
