@@ -147,6 +147,7 @@ struct rounds {
 
 static void one_round(const char *fn, unsigned char *data, struct rounds *to, int r)
 {
+	call(fn); /* the walk is behind it */
 	to->warm[r] = time_calls(fn, CALLS_PER_ROUND);
 	walk(data);
 	to->cold[r] = time_calls(fn, 1);
@@ -351,7 +352,8 @@ static rt_u64 dearer(rt_u64 a, rt_u64 b)
 	return a > b ? a : b;
 }
 
-/* A quarter more at least was always measured on a quiet machine: what is less is noise. */
+/* A quarter more at least: what programs with work to do have really paid (docs/design/0005). The
+ * walk shows less where its data stay in the second caches. */
 static rt_u64 settled(rt_u64 cold, rt_u64 warm)
 {
 	return dearer(cold, warm + warm / 4);
