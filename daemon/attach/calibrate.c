@@ -6,9 +6,8 @@
  *   push ... jmp   emulated, emulated     push ... ret   emulated, single-stepped
  *   mov  ... jmp   stepped,  emulated     mov  ... ret   stepped,  single-stepped
  *
- * All that twice. Warm: calls follow calls. Cold: between two calls the child walks over several
- * times as much code and data as the nearest caches hold, as a server does between two probes; what
- * the walk takes longer for the probe's having been there counts as well.
+ * All that twice. Warm: calls follow calls. Cold: before each call the child walks over several times
+ * as much code and data as the nearest caches hold, as a server does between two probes.
  *
  * The sums have no unique parts; an emulated exit is taken to cost what an emulated entry does
  * (both are one trap and a program of like length), which gives the rest. Means of the middle half
@@ -148,19 +147,12 @@ struct rounds {
 
 static void one_round(const char *fn, unsigned char *data, struct rounds *to, int r)
 {
-	rt_u64 at[3];
-
+	call(fn); /* the walk is behind it */
 	to->warm[r] = time_calls(fn, CALLS_PER_ROUND);
 	walk(data);
-	at[0] = clock__mono_ns();
-	call(fn);
+	to->cold[r] = time_calls(fn, 1);
 	walk(data);
-	at[1] = clock__mono_ns();
-	call(rt_cal_twin);
-	walk(data);
-	at[2] = clock__mono_ns();
-	to->cold[r] = at[1] - at[0];
-	to->bare[r] = at[2] - at[1];
+	to->bare[r] = time_calls(rt_cal_twin, 1);
 }
 
 /* All functions have each round, and so their part of what else goes on. */
@@ -360,7 +352,8 @@ static rt_u64 dearer(rt_u64 a, rt_u64 b)
 	return a > b ? a : b;
 }
 
-/* A quarter more at least was always measured on a quiet machine: what is less is noise. */
+/* A quarter more at least: what programs with work to do have really paid (docs/design/0005). The
+ * walk shows less where its data stay in the second caches. */
 static rt_u64 settled(rt_u64 cold, rt_u64 warm)
 {
 	return dearer(cold, warm + warm / 4);

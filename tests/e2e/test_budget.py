@@ -175,7 +175,7 @@ def test_budget_off_never_sheds():
 
 def sampled(*args):
     f = Fixture("variable", 2, 300)
-    t = Trace(f, *args, budget="2")
+    t = Trace(f, *args, budget="3")  # a part is for the watch of threads
     f.say("go")
     time.sleep(8)
     truth = f.ask("quiesce")["truth"]["traced_work"]
@@ -203,7 +203,7 @@ def sampled(*args):
 
 def test_budget_sampled_durations_lie_within_their_error():
     snapshot = sampled()
-    check(snapshot.doc["overhead"]["cpu_ratio"] < 0.012, f"{snapshot.doc['overhead']}")
+    check(snapshot.doc["overhead"]["cpu_ratio"] < 0.03, f"{snapshot.doc['overhead']}")
 
 
 def test_links_are_replaced_without_losing_an_event():
