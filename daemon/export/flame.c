@@ -468,6 +468,23 @@ static void note_old(const struct flames *f, enum flame_kind kind, struct strbuf
 			     (double)f->ask.s->window.duration_ns / 1e9, scale);
 }
 
+static void note_calls(const struct snapshot *s, struct strbuf *out)
+{
+	size_t in_part = 0;
+
+	for (size_t i = 0; i < s->fn_cnt; i++)
+		in_part += snapshot__in_part(&s->fns[i]);
+	strbuf__addf(out,
+		     "%s call of the traced functions; what is not traced is part of its caller.\n",
+		     in_part ? "Not every" : "Every");
+	if (in_part)
+		strbuf__addf(
+			out,
+			"Of %zu function%s only the timed calls are here: not all were, to keep "
+			"to the budget.\n",
+			in_part, in_part == 1 ? "" : "s");
+}
+
 void flames__notes(const struct flames *f, enum flame_kind kind, struct strbuf *out)
 {
 	const struct snapshot *s = f->ask.s;
@@ -479,8 +496,7 @@ void flames__notes(const struct flames *f, enum flame_kind kind, struct strbuf *
 	if (kind == FLAME_CPU || kind == FLAME_OFF_CPU || kind == FLAME_WAKERS)
 		note_profile(s->profiles->of[profile_of[kind]], kind, out);
 	if (kind == FLAME_CALLS)
-		strbuf__adds(out, "Every call of the traced functions; what is not traced is part "
-				  "of its caller.\n");
+		note_calls(s, out);
 	if (kind >= FLAME_LIVE)
 		note_memory(f, kind, out);
 	if (f->ask.old)
