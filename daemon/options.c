@@ -84,7 +84,7 @@ static const char doc[] =
 	"  sudo roletrace check --pid 4711         ... and which allocators that process has\n"
 	"  roletrace report role.json --sort p95   a saved snapshot again\n"
 	"  roletrace report role.json -o role.csv  ... in another format\n"
-	"  roletrace flame role.json -o role.html  flamegraphs; also .svg .folded .pb.gz\n"
+	"  roletrace flame role.json -o role.html  flamegraphs; or .svg .pb.gz ...\n"
 	"\n"
 	"A GLOB matches a whole demangled name without its hash: `*' any characters, `?' one.\n"
 	"Exit codes: 0 done, 1 failed while running, 2 usage, 3 no such process, 4 the machine "
