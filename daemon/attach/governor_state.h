@@ -67,9 +67,10 @@ struct governor {
 
 /* ---- ledger.c ---- */
 
-/* Price of an entry; of exits, so many of them single-stepped; of a call's exits before any was
- * seen. */
+/* Price of an entry, and where entries follow each other closely; of exits, so many of them
+ * single-stepped; of a call's exits before any was seen. */
 uint64_t ledger__entry_ns(const struct governor *g, rt_u32 fn);
+uint64_t ledger__warm_entry_ns(const struct governor *g, rt_u32 fn);
 uint64_t ledger__exits_ns(const struct object *obj, const struct plan *plan, rt_u64 exits,
 			  rt_u64 stepped);
 double ledger__planned_exit_ns(const struct governor *g, rt_u32 fn);

@@ -29,6 +29,11 @@ uint64_t ledger__entry_ns(const struct governor *g, rt_u32 fn)
 	return g->obj->cold.entry_ns[g->plan->fns[fn].entry_insn];
 }
 
+uint64_t ledger__warm_entry_ns(const struct governor *g, rt_u32 fn)
+{
+	return g->obj->warm.entry_ns[g->plan->fns[fn].entry_insn];
+}
+
 uint64_t governor__cost_at(const struct object *obj, const struct plan *plan,
 			   const struct prices *p, rt_u32 fn, uint64_t *hits)
 {

@@ -3,6 +3,7 @@
  * Random windows: who gets one, when, and what came of it. Their price comes out of the budget:
  * what a window cost says how long to wait for the next.
  */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -126,9 +127,10 @@ static double own_time(double cpu_ns, double calls, double trap_ns)
  * that there are fewer of them in busy times.
  */
 static void add_window(struct governed *f, double calls, double cpu_ns, double price_ns,
-		       double stands_for)
+		       double cold_ns, double stands_for)
 {
-	double dear_ns = price_ns * (1 + PRICE_OFF), cheap_ns = price_ns * (1 - PRICE_OFF);
+	double dear_ns = fmax(price_ns * (1 + PRICE_OFF), cold_ns);
+	double cheap_ns = price_ns * (1 - PRICE_OFF);
 	bool full = calls * dear_ns > SATURATED * cpu_ns;
 	double most = own_time(cpu_ns, calls, dear_ns), least = own_time(cpu_ns, calls, cheap_ns);
 
@@ -166,11 +168,12 @@ static void book_counting(struct governor *g, rt_u32 fn, size_t i, const struct 
 	double stands_for = (double)(now_ns - f->counted_at_ns) / 1e9;
 	double slept = (double)(now_ns - f->counted_at_ns) * LITTLE_CPU;
 
-	price_ns = (double)ledger__entry_ns(g, fn);
+	/* where traps matter for the count, they follow each other closely */
+	price_ns = (double)ledger__warm_entry_ns(g, fn);
 	own_ns = own_time(cpu_ns, calls, price_ns);
 	f->off_calls += n;
 	f->off_seen_ns += res->open_ns;
-	add_window(f, calls, cpu_ns, price_ns, stands_for);
+	add_window(f, calls, cpu_ns, price_ns, (double)ledger__entry_ns(g, fn), stands_for);
 	f->trapped_ns += calls * price_ns;
 	f->window_cpu_ns += cpu_ns;
 	ratio__add(&f->per_time, calls * 1e9 / (double)res->open_ns * stands_for, stands_for);

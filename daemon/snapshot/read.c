@@ -109,7 +109,10 @@ static void read_overhead(struct reader *r, json_t *doc)
 	r->s->overhead.cpu_ratio = get_ratio(r, o, "cpu_ratio", NAN);
 	r->s->overhead.ns_per_hit_low = get_uint_or_0(r, o, "ns_per_hit_low");
 	r->s->overhead.ns_per_hit_high = get_uint_or_0(r, o, "ns_per_hit_high");
-	r->s->overhead.probes_ratio = get_ratio_or_0(r, o, "probes_ratio");
+	/* older files know of nothing else that costs */
+	r->s->overhead.probes_ratio = json_object_get(o, "probes_ratio")
+					      ? get_ratio_or_0(r, o, "probes_ratio")
+					      : r->s->overhead.cpu_ratio;
 	r->s->overhead.threads_ratio = get_ratio_or_0(r, o, "threads_ratio");
 	r->s->overhead.profile_ratio = get_ratio_or_0(r, o, "profile_ratio");
 	r->s->overhead.growth_ratio = get_ratio_or_0(r, o, "growth_ratio");

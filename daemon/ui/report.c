@@ -115,8 +115,9 @@ static void price_parts(struct report *r)
 	text__duration(high, s->overhead.ns_per_hit_high);
 	text__percent(cpu, s->overhead.probes_ratio);
 	if (s->overhead.hits)
-		strbuf__addf(&line, "; probes %s: %s hits, %s each (caches warm %s, cold %s)", cpu,
-			     hits, each, low, high);
+		strbuf__addf(&line, "; probes %s: %s hits, %s each", cpu, hits, each);
+	if (s->overhead.hits && s->overhead.ns_per_hit_high)
+		strbuf__addf(&line, " (caches warm %s, cold %s)", low, high);
 	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
 		text__percent(cpu, parts[i].ratio);
 		if (parts[i].ratio > 0)
