@@ -6,8 +6,8 @@
  *   push ... jmp   emulated, emulated     push ... ret   emulated, single-stepped
  *   mov  ... jmp   stepped,  emulated     mov  ... ret   stepped,  single-stepped
  *
- * All that twice. Warm: calls follow calls. Cold: before each call the child walks over several times
- * as much code and data as the nearest caches hold, as a server does between two probes.
+ * All that twice. Warm: calls follow calls. Cold: before each call the child walks over several
+ * times as much code and data as the nearest caches hold, as a server does between two probes.
  *
  * The sums have no unique parts; an emulated exit is taken to cost what an emulated entry does
  * (both are one trap and a program of like length), which gives the rest. Means of the middle half

@@ -173,9 +173,10 @@ Test(report, says_what_was_traced_and_what_it_cost)
 	char *text = print(s, 80, false);
 
 	expect_says(text, "translator_sv2 (pid 4242), 10.0s from 20");
-	expect_says(text, "Overhead: 4.02% of a CPU (budget 2%), 12.5% of what the process used\n"
-			  "  probes 3.72%: 494632 hits, 812ns each (caches warm 700ns, cold 1.10µs); "
-			  "threads 0.20%; profile 0.09%; growth 0.01%");
+	expect_says(text,
+		    "Overhead: 4.02% of a CPU (budget 2%), 12.5% of what the process used\n"
+		    "  probes 3.72%: 494632 hits, 812ns each (caches warm 700ns, cold 1.10µs); "
+		    "threads 0.20%; profile 0.09%; growth 0.01%");
 	expect_says(text, "an empty call shows 1.48µs");
 	expect_says(text, "Degraded: 1 function was taken off");
 	expect_says(text, "Lost: orphan_exits 14");
