@@ -2,7 +2,7 @@
 /*
  * Prices: what a probe of each kind costs on this machine now, and the floor, what an empty
  * function shows as its duration. Measured with the very programs and maps that will trace, on
- * functions of our own in a child of ours, in some 20 ms.
+ * functions of our own in a child of ours, in some 40 ms.
  */
 #ifndef ATTACH_CALIBRATE_H
 #define ATTACH_CALIBRATE_H
