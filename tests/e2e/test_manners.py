@@ -150,7 +150,9 @@ def test_which_of_several_is_said():
     name = "e2e-of-several"
     exe = os.path.join(scratch(), name)
     os.link(os.path.realpath(os.path.join(harness.FIXTURES, "calls")), exe)
-    first, second = Fixture("calls", exe=exe), Fixture("calls", exe=exe)
+    first = Fixture("calls", exe=exe)
+    time.sleep(0.1)  # an age is known in hundredths of a second
+    second = Fixture("calls", exe=exe)
     done = roletrace("--name", name, "-d", "100ms", "-f", "traced_*", "-o", "json:/dev/null")
     equal(done.returncode, 0, done.stderr)
     check(f"2 processes of name '{name}': taking the youngest, {second.pid}" in done.stderr, done.stderr)
