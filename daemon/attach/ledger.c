@@ -6,7 +6,8 @@
 #include "attach/governor_state.h"
 #include "base/clock.h"
 
-#define TRAPS_MUCH 0.04 /* of the CPU time of windows */
+#define TRAPS_MUCH 0.04	  /* of the CPU time of windows */
+#define TRAPS_SURELY 0.10 /* no doubt who it was that trapped */
 
 static uint64_t exits_ns(const struct prices *p, const struct plan *plan, rt_u64 exits,
 			 rt_u64 stepped)
@@ -129,8 +130,8 @@ static double at_least(double v, double floor)
  * it is kept waiting, for the lock under which that is done, then behind others for a CPU. But in
  * the CPU time that it used, without that of traps, it did what it always does. So calls are
  * counted per CPU time of the process, times what that used while the function was off. A function
- * that hardly traps is not the one that waits: its calls go by the clock. Which of the two it was
- * is not known for sure, so the error spans both.
+ * that hardly traps is not the one that waits: its calls go by the clock. Where that is not
+ * sure the error spans both.
  */
 static void estimate_calls(const struct governed *f, uint64_t calls, double off_ns,
 			   double off_cpu_ns, struct governor_row *out)
@@ -152,8 +153,12 @@ static void estimate_calls(const struct governed *f, uint64_t calls, double off_
 	    ratio__interval(&f->per_cpu_most, f->most, &unused, &high) ||
 	    ratio__interval(&f->per_time, 0, &low_clock, &high_clock))
 		return;
-	low = fmin(low * off_cpu_ns, low_clock * off_ns / 1e9);
-	high = fmax(high * off_cpu_ns, high_clock * off_ns / 1e9);
+	low *= off_cpu_ns;
+	high *= off_cpu_ns;
+	if (f->trapped_ns < TRAPS_SURELY * f->window_cpu_ns) {
+		low = fmin(low, low_clock * off_ns / 1e9);
+		high = fmax(high, high_clock * off_ns / 1e9);
+	}
 	out->low_calls = at_least(counted + low, (double)calls);
 	if (!f->saturated)
 		out->high_calls = at_least(counted + high, (double)calls);

@@ -17,7 +17,9 @@
 #define SATURATED 0.90	/* of the time in traps: what is left says little of what would be */
 #define MUCH_CPU_NS (NS_PER_MS / 10) /* of the target in a window, enough to say something */
 #define LITTLE_CPU 0.01		     /* of a CPU: it is idle */
-#define PRICE_OFF 0.25		     /* a trap may cost so much more or less than was measured */
+/* of a trap's price: in traffic it may cost half as much again */
+#define PRICE_DEARER 0.50
+#define PRICE_CHEAPER 0.25
 #define TIMING_NS (20 * NS_PER_MS)
 #define DRAIN_NS (40 * NS_PER_MS)
 #define TIMING_GAP_NS (150 * NS_PER_MS)
@@ -129,8 +131,8 @@ static double own_time(double cpu_ns, double calls, double trap_ns)
 static void add_window(struct governed *f, double calls, double cpu_ns, double price_ns,
 		       double cold_ns, double stands_for)
 {
-	double dear_ns = fmax(price_ns * (1 + PRICE_OFF), cold_ns);
-	double cheap_ns = price_ns * (1 - PRICE_OFF);
+	double dear_ns = fmax(price_ns * (1 + PRICE_DEARER), cold_ns);
+	double cheap_ns = price_ns * (1 - PRICE_CHEAPER);
 	bool full = calls * dear_ns > SATURATED * cpu_ns;
 	double most = own_time(cpu_ns, calls, dear_ns), least = own_time(cpu_ns, calls, cheap_ns);
 

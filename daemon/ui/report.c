@@ -135,10 +135,11 @@ static void price(struct report *r)
 						off[TEXT_CELL];
 
 	text__percent(cpu, s->overhead.cpu_ratio);
-	text__percent(own, s->overhead.process_ratio);
+	/* prices are estimates: of a process that does little else they may be more than all */
+	text__percent(own, fmin(s->overhead.process_ratio, 1));
 	snprintf(budget, sizeof(budget), s->overhead.budget_ratio < 0 ? "no budget" : "budget %g%%",
 		 s->overhead.budget_ratio * 100);
-	if (isfinite(s->overhead.process_ratio))
+	if (!isnan(s->overhead.process_ratio))
 		sayf(r, STYLE_PLAIN, "Overhead: %s of a CPU (%s), %s of what the process used", cpu,
 		     budget, own);
 	else
