@@ -46,7 +46,11 @@ def burn(exe, *args, paths=PATHS):
 
 def test_profile_shares_are_true():
     profile = burn(None)
-    equal(profile.doc["truncated"], {}, "truncated")
+    # a library is opened meanwhile: until its rows are there, some ms, samples in it end there
+    check(
+        set(profile.doc["truncated"]) <= {"no_unwind_rows"} and sum(profile.doc["truncated"].values()) <= 3,
+        f"truncated {profile.doc['truncated']}",
+    )
     check(profile.named() > 0.99 or not profile.has_libc_names(), f"named: {profile.named()}")
     roots = {profile.names(s)[0] for s in profile.stacks}
     # a library without its debug file has no name for where threads begin

@@ -195,10 +195,16 @@ def anonymous_bytes(pid):
         return next(int(line.split()[1]) * 1024 for line in f if line.startswith("RssAnon:"))
 
 
-def memory_agrees_with_resident(lab):
+def memory_agrees_with_resident():
     """A minute of each block's owner. What lives in blocks is resident, and what became resident is
-    blocks, the allocator's slack apart: the kernel's account is the truth."""
-    target = Target(lab.translator)
+    blocks, the allocator's slack apart: the kernel's account is the truth. Of a role that has just
+    started: later on new blocks take room that was resident already."""
+    with Lab() as lab:
+        warm_up(lab.start_miners(MINERS, RATE))
+        watch_memory(Target(lab.translator))
+
+
+def watch_memory(target):
     trace = Trace(target, "--memory", "stacks", "-i", "1", functions=())
     before = anonymous_bytes(target.pid)  # with the pages of code that breakpoints are on
     looks = []
@@ -291,9 +297,9 @@ def all_tests(results):
         if profiled:
             results.test("stacks are whole and have names", stacks_are_whole, profiled)
         results.test("stopped stacks are as gdb has them", agrees_with_gdb, lab)
-        results.test("live blocks agree with the resident set", memory_agrees_with_resident, lab)
         results.test("pool and translator at once", pool_and_translator, lab, miners)
         results.test("the role ends as it does untraced", ends_as_untraced, lab, untraced[1])
+    results.test("live blocks agree with the resident set", memory_agrees_with_resident)
     results.test("sites of 1,100 functions, held against the processor", oracle)
     results.test("slow tests of memory", slow)
     time.sleep(0.5)
