@@ -168,3 +168,16 @@ def table(title, head, rows):
     for r in rows:
         print("| " + " | ".join(str(c) for c in r) + " |")
     sys.stdout.flush()
+
+
+def run_parts(parts):
+    """What the command line names of them, else all."""
+    if os.geteuid():
+        sys.exit("bench: needs root")
+    names = sys.argv[2:] or list(parts)
+    for n in names:
+        if n not in parts:
+            sys.exit(f"bench: no part '{n}': {', '.join(parts)}")
+    print(machine())
+    for n in names:
+        parts[n]()

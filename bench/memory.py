@@ -15,11 +15,10 @@ import json
 import os
 import statistics
 import subprocess
-import sys
 import time
 
 import paths
-from common import Target, machine, program_ns, table
+from common import Target, program_ns, run_parts, table
 from loaded import RATE, Role
 from watchers import Heaptrack, HeaptrackInjected, Memleak, MemleakFloor, Roletrace, Watcher, cpu_s
 
@@ -223,17 +222,5 @@ def role():
 PARTS = {"pair": pair, "role": role, "paths": paths.paths}
 
 
-def main():
-    if os.geteuid():
-        sys.exit("bench: needs root")
-    names = sys.argv[2:] or list(PARTS)
-    for n in names:
-        if n not in PARTS:
-            sys.exit(f"bench: no part '{n}': {', '.join(PARTS)}")
-    print(machine())
-    for n in names:
-        PARTS[n]()
-
-
 if __name__ == "__main__":
-    main()
+    run_parts(PARTS)

@@ -16,12 +16,11 @@ import resource
 import signal
 import statistics
 import subprocess
-import sys
 import tempfile
 import time
 
 from common import BUILD, CALLS, PEERS, ROLETRACE, ROUNDS, Target, Tracer
-from common import in_peers, machine, pin, roletrace, table, time_traced
+from common import in_peers, pin, roletrace, run_parts, table, time_traced
 
 
 def bpftrace(target, fn):
@@ -372,17 +371,5 @@ PARTS = {"per-call": per_call, "exits": exits, "budget": budget, "ready": ready,
          "daemon": daemon, "idle": idle, "profile": profile}
 
 
-def main():
-    if os.geteuid():
-        sys.exit("bench: needs root")
-    names = sys.argv[2:] or list(PARTS)
-    for n in names:
-        if n not in PARTS:
-            sys.exit(f"bench: no part '{n}': {', '.join(PARTS)}")
-    print(machine())
-    for n in names:
-        PARTS[n]()
-
-
 if __name__ == "__main__":
-    main()
+    run_parts(PARTS)

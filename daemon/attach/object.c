@@ -12,8 +12,10 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "attach/iter.h"
 #include "attach/mapped.h"
 #include "base/log.h"
+#include "base/strbuf.h"
 #include "functions.skel.h"
 
 #define POOL_MAX_BYTES (16u << 20)
@@ -256,24 +258,12 @@ void object__fn_hist(const struct object *obj, rt_u32 fn, rt_u64 places[RT_HIST_
 
 int object__kernel_tgid(const struct object *obj, int pid, rt_u32 *out)
 {
-	union bpf_iter_link_info info = { .task.pid = (rt_u32)pid };
-	LIBBPF_OPTS(bpf_iter_attach_opts, opts, .link_info = &info, .link_info_len = sizeof(info));
-	struct bpf_link *link;
-	int fd, err = 0;
-	char none[64];
+	struct strbuf none = STRBUF_INIT;
+	int err;
 
-	link = bpf_program__attach_iter(obj->skel->progs.identify, &opts);
-	if (!link)
-		return -errno;
 	obj->skel->bss->found_tgid = 0;
-	fd = bpf_iter_create(bpf_link__fd(link));
-	if (fd < 0)
-		err = fd;
-	while (!err && read(fd, none, sizeof(none)) > 0)
-		;
-	if (fd >= 0)
-		close(fd);
-	bpf_link__destroy(link);
+	err = iter__run(obj->skel->progs.identify, pid, &none);
+	strbuf__free(&none);
 	if (err)
 		return err;
 	*out = obj->skel->bss->found_tgid;

@@ -10,12 +10,14 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "attach/iter.h"
 #include "attach/spent.h"
 #include "attach/stacks.h"
 #include "attach/standing.h"
 #include "base/clock.h"
 #include "base/fail.h"
 #include "base/log.h"
+#include "base/strbuf.h"
 #include "profile.skel.h"
 #include "roletrace/spent.h"
 #include "target/process.h"
@@ -214,25 +216,13 @@ const struct profiler_opts *profiler__opts(const struct profiler *p)
 int profiler__waits(const struct profiler *p,
 		    void (*each)(void *arg, uint32_t place, uint64_t since_ns), void *arg)
 {
-	union bpf_iter_link_info info = { .task.pid = (rt_u32)p->target->pid };
-	LIBBPF_OPTS(bpf_iter_attach_opts, opts, .link_info = &info, .link_info_len = sizeof(info));
-	struct bpf_link *link;
-	struct rt_blocked b[64];
-	ssize_t n;
-	int fd, err = 0;
+	struct strbuf all = STRBUF_INIT;
+	int err = iter__run(p->skel->progs.blocked_now, p->target->pid, &all);
+	const struct rt_blocked *b = (const struct rt_blocked *)all.s;
 
-	link = bpf_program__attach_iter(p->skel->progs.blocked_now, &opts);
-	if (!link)
-		return -errno;
-	fd = bpf_iter_create(bpf_link__fd(link));
-	if (fd < 0)
-		err = fd;
-	while (!err && (n = read(fd, b, sizeof(b))) > 0)
-		for (size_t i = 0; i < (size_t)n / sizeof(b[0]); i++)
-			each(arg, b[i].place, b[i].since_ns);
-	if (fd >= 0)
-		close(fd);
-	bpf_link__destroy(link);
+	for (size_t i = 0; !err && i < all.len / sizeof(*b); i++)
+		each(arg, b[i].place, b[i].since_ns);
+	strbuf__free(&all);
 	return err;
 }
 

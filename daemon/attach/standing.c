@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "attach/standing.h"
 
-#include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
+#include "attach/iter.h"
 #include "attach/stacks.h"
 #include "base/clock.h"
 #include "base/fail.h"
@@ -17,7 +16,6 @@
 #include "target/process.h"
 
 #define OWN_PLACES 16u /* of stacks that are counted: none are */
-#define READ_BYTES 16384u
 
 struct standing {
 	const struct target *target;
@@ -110,31 +108,11 @@ bool standing__is_ready(const struct standing *s)
 
 /* ---- looking ---- */
 
-/* Runs the iterator over the target's threads; what it writes is in s->raw. */
+/* What the iterator writes is in s->raw. */
 static int iterate(struct standing *s, const struct bpf_program *prog)
 {
-	union bpf_iter_link_info info = { .task.pid = (rt_u32)s->target->pid };
-	LIBBPF_OPTS(bpf_iter_attach_opts, opts, .link_info = &info, .link_info_len = sizeof(info));
-	struct bpf_link *link = bpf_program__attach_iter(prog, &opts);
-	char part[READ_BYTES];
-	ssize_t n = 0;
-	int fd, err;
-
 	strbuf__reset(&s->raw);
-	if (!link)
-		return -errno;
-	fd = bpf_iter_create(bpf_link__fd(link));
-	err = fd < 0 ? fd : 0;
-	while (!err && (n = read(fd, part, sizeof(part))) > 0)
-		strbuf__add(&s->raw, part, (size_t)n);
-	if (n < 0)
-		err = -errno;
-	if (s->raw.oom)
-		err = -ENOMEM;
-	if (fd >= 0)
-		close(fd);
-	bpf_link__destroy(link);
-	return err;
+	return iter__run(prog, s->target->pid, &s->raw);
 }
 
 static int parse(struct standing *s)

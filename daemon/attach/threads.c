@@ -9,10 +9,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
+#include "attach/iter.h"
 #include "attach/mapped.h"
 #include "attach/spent.h"
+#include "base/strbuf.h"
 #include "roletrace/spent.h"
 #include "threads.skel.h"
 
@@ -176,16 +177,12 @@ void threads__stop(struct threads *t)
 
 int threads__look(struct threads *t, rt_u64 *pass)
 {
-	char none[64];
-	int fd, err = 0;
+	struct strbuf none = STRBUF_INIT;
+	int err;
 
-	fd = bpf_iter_create(bpf_link__fd(t->iter));
-	if (fd < 0)
-		return fd;
 	t->skel->bss->look = ++t->pass;
-	while (read(fd, none, sizeof(none)) > 0)
-		;
-	close(fd);
+	err = iter__read(t->iter, &none);
+	strbuf__free(&none);
 	*pass = t->pass;
 	return err;
 }

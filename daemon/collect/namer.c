@@ -429,6 +429,13 @@ int namer__look(struct namer *n, const uint64_t *frames, size_t cnt, bool final,
 
 /* ---- into a snapshot ---- */
 
+const char *namer__end(enum rt_unwind_end end)
+{
+	static const char *const names[] = RT_UNWIND_END_NAMES;
+
+	return end < RT_END_CNT ? names[end] : "unknown";
+}
+
 /* The first function that a frame is of stands for it: they differ in nothing that is shown. */
 static int note_fn(struct frame_fns *fns, uint32_t ref, const struct named_fn *fn)
 {

@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "plan/plan.h"
+#include "roletrace/unwind.h"
 #include "snapshot/profile.h"
 #include "target/code.h"
 #include "target/process.h"
@@ -47,6 +48,9 @@ int namer__look(struct namer *n, const uint64_t *frames, size_t cnt, bool final,
 
 /* NULL: it was never learned. Holds as long as the namer. */
 const struct named *namer__get(const struct namer *n, uint64_t frame);
+
+/* Why a stack ends, as snapshots have it; NULL: at the thread's start. */
+const char *namer__end(enum rt_unwind_end end);
 
 struct frame_refs {
 	uint32_t *data;

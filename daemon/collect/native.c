@@ -7,8 +7,6 @@
 
 #include "base/vec.h"
 
-static const char *const end_names[] = RT_UNWIND_END_NAMES;
-
 /* A stack of the table; its frames are where it is kept, or in refs. */
 struct row {
 	struct kept_stack kept;
@@ -114,11 +112,6 @@ static uint64_t whole(double v)
 	return v > 0 ? (uint64_t)llround(v) : 0;
 }
 
-static const char *end_text(enum rt_unwind_end end)
-{
-	return end < RT_END_CNT ? end_names[end] : "unknown";
-}
-
 static int emit(struct filling *f, const struct row *row)
 {
 	const struct blocksample *sample = memory__sample(f->ask->memory);
@@ -134,7 +127,7 @@ static int emit(struct filling *f, const struct row *row)
 	*out = (struct snapshot_native){
 		.first = (uint32_t)m->native_refs.cnt,
 		.depth = (uint32_t)row->cnt,
-		.truncated = end_text(row->kept.end),
+		.truncated = namer__end(row->kept.end),
 		.stack = row->stack,
 		.live_bytes = whole(row->live.live.bytes),
 		.live_count = whole(row->live.live.count),

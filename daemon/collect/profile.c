@@ -13,13 +13,6 @@
 #include "collect/wakes.h"
 #include "roletrace/unwind.h"
 
-static const char *const end_names[] = RT_UNWIND_END_NAMES;
-
-static const char *end_name(enum rt_unwind_end end)
-{
-	return end < RT_END_CNT ? end_names[end] : "unknown";
-}
-
 struct profile_reader {
 	struct profiler *profiler;
 	const struct stacks *stacks;
@@ -215,7 +208,7 @@ static int fill_by_place(const struct profile_reader *r, const struct reading *r
 		const struct read_stack *st = &rd->stacks.data[i];
 
 		by_place[st->place] =
-			(struct named_stack){ st->first_ref, st->ref_cnt, end_name(st->end) };
+			(struct named_stack){ st->first_ref, st->ref_cnt, namer__end(st->end) };
 	}
 	err = lock_stacks__ended(r->profiler, by_place, places, rd->refs.data, s);
 	if (profiler__opts(r->profiler)->wakers)
@@ -263,7 +256,7 @@ static int emit(const struct profile_reader *r, struct reading *rd, const struct
 		.value = kind == PROFILE_CPU ? sum->cnt : sum->total_ns,
 		.count = kind == PROFILE_CPU ? 0 : sum->cnt,
 		.older = sum->older,
-		.truncated = end_name(s->end),
+		.truncated = namer__end(s->end),
 		.thread = s->thread[0] ? s->thread : NULL,
 	};
 

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "collect/settle.h"
 
-#include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "attach/iter.h"
 #include "base/strbuf.h"
 #include "base/vec.h"
 #include "functions.skel.h"
@@ -73,27 +73,6 @@ void settler__free(struct settler *s)
 	free(s->dead);
 	free(s->given_up);
 	free(s);
-}
-
-static int read_iterator(const struct settler *s, struct strbuf *out)
-{
-	int fd = bpf_iter_create(bpf_link__fd(s->link)), err = 0;
-	char buf[32768];
-	ssize_t n;
-
-	if (fd < 0)
-		return fd;
-	while ((n = read(fd, buf, sizeof(buf))) != 0) {
-		if (n < 0 && (errno == EINTR || errno == EAGAIN))
-			continue;
-		if (n < 0) {
-			err = -errno;
-			break;
-		}
-		strbuf__add(out, buf, (size_t)n);
-	}
-	close(fd);
-	return err ?: out->oom ? -ENOMEM : 0;
 }
 
 static bool at_home(const struct rt_settled *thread, rt_u64 sp)
@@ -227,7 +206,7 @@ int settler__pass(struct settler *s)
 	struct memory mem = { .fd = -1 };
 	int err;
 
-	err = read_iterator(s, &records);
+	err = iter__read(s->link, &records);
 	if (err)
 		goto out;
 	if (records.len) {

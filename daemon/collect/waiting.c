@@ -9,8 +9,6 @@
 #include "base/log.h"
 #include "base/vec.h"
 
-static const char *const end_names[] = RT_UNWIND_END_NAMES;
-
 struct waiting {
 	struct standing *standing;
 	struct namer *names, *own_names; /* own: made at the first look */
@@ -148,7 +146,7 @@ int waiting__stack(const struct waiting *w, rt_u32 pid, struct snapshot_backtrac
 		return -ENOMEM;
 	out->depth = put_frames(w, t, frames);
 	out->frames = frames;
-	out->truncated = t->end < RT_END_CNT ? end_names[t->end] : "unknown";
+	out->truncated = namer__end(t->end);
 	return 0;
 }
 

@@ -33,34 +33,36 @@ uint64_t eh_reader__fixed(struct eh_reader *r, size_t bytes)
 	return v;
 }
 
-uint64_t eh_reader__uleb(struct eh_reader *r)
+/* *shift: how many bits there were; *last: the last byte, whose sign bit counts in sleb. */
+static uint64_t leb(struct eh_reader *r, unsigned *shift, uint8_t *last)
 {
 	uint64_t v = 0;
-	unsigned shift = 0;
-	uint8_t b;
 
+	*shift = 0;
 	do {
-		b = (uint8_t)eh_reader__fixed(r, 1);
-		if (shift < 64)
-			v |= (uint64_t)(b & 0x7f) << shift;
-		shift += 7;
-	} while (b & 0x80 && !r->bad);
+		*last = (uint8_t)eh_reader__fixed(r, 1);
+		if (*shift < 64)
+			v |= (uint64_t)(*last & 0x7f) << *shift;
+		*shift += 7;
+	} while (*last & 0x80 && !r->bad);
 	return v;
+}
+
+uint64_t eh_reader__uleb(struct eh_reader *r)
+{
+	unsigned shift;
+	uint8_t last;
+
+	return leb(r, &shift, &last);
 }
 
 int64_t eh_reader__sleb(struct eh_reader *r)
 {
-	uint64_t v = 0;
-	unsigned shift = 0;
-	uint8_t b;
+	unsigned shift;
+	uint8_t last;
+	uint64_t v = leb(r, &shift, &last);
 
-	do {
-		b = (uint8_t)eh_reader__fixed(r, 1);
-		if (shift < 64)
-			v |= (uint64_t)(b & 0x7f) << shift;
-		shift += 7;
-	} while (b & 0x80 && !r->bad);
-	if (b & 0x40 && shift < 64)
+	if (last & 0x40 && shift < 64)
 		v |= ~0ull << shift;
 	return (int64_t)v;
 }
