@@ -129,7 +129,6 @@ int stood_before(struct bpf_iter__task *ctx)
 	if (!u)
 		return 0;
 	keep_name(u, t);
-	keep_name(u, t);
 	unwind_standing(u, t);
 	place = keep_stack(u, RT_STACK_OFF_CPU_OLDER);
 	unwind_end(u);

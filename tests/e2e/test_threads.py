@@ -72,13 +72,14 @@ def test_states_are_the_fixtures_own():
         equal(got["name"], name, f"name of {wanted['tid']}")
         state = next(k for k in wanted if k not in ("tid", "cpu", "steps"))
         blocked = got["off_cpu_ns"][state]
-        # what the thread measures ends when it runs again: its waits for a CPU are in it
+        # what the thread measures ends when it runs again: its waits for a CPU are in it, and what
+        # a hypervisor took from the CPU it ran on
         queue = got["run_queue_ns"]
-        at_least = wanted[state] - queue - wanted["cpu"]
+        at_least = wanted[state] - queue - got["stolen_ns"] - wanted["cpu"]
         check(
             at_least * 0.97 <= blocked <= wanted[state] * 1.03 + 5e6,
             f"{name}: {state} for {blocked / 1e6:.1f} ms, itself measured {wanted[state] / 1e6:.1f} ms"
-            f" (of it waiting for a CPU {queue / 1e6:.1f} ms)",
+            f" (of it waiting for a CPU {queue / 1e6:.1f} ms, stolen {got['stolen_ns'] / 1e6:.1f} ms)",
         )
         ran, waited = (b - a for a, b in zip(before[wanted["tid"]], after[wanted["tid"]]))
         # the kernel counts the switching itself to the thread, some µs each

@@ -53,6 +53,7 @@ def test_waits_from_before_by_thread():
     profile = Profile(snapshot, "off_cpu")
     (stack,) = of(profile, "waits_always")
     equal((stack["thread"], stack["older"]), ("always", 1), "whose it is")
+    equal(profile.names(stack)[-1], "[kernel: futex]", "innermost, behind the name")
     equal({s["thread"] for s in of(profile, "waits_for_call")}, {"called"}, "a thread of its own")
     check(pairs(profile, "waits_for_call"), "who ends its waits")
 
