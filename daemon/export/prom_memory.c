@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* A bounded number of series: the process, its allocators (eight at most), the leaks as a sum. */
-#include "export/prom_memory.h"
+#include "export/prom.h"
 
 #include <inttypes.h>
 #include <stddef.h>
@@ -8,35 +8,24 @@
 #include "base/strbuf.h"
 #include "snapshot/snapshot.h"
 
-static void head(struct strbuf *out, const char *metric, const char *type, const char *help)
-{
-	strbuf__addf(out, "# HELP %s %s\n# TYPE %s %s\n", metric, help, metric, type);
-}
-
-static void add(struct strbuf *out, const char *origin, const char *metric, const char *type,
-		uint64_t v, const char *help)
-{
-	head(out, metric, type, help);
-	strbuf__addf(out, "%s{%s} %" PRIu64 "\n", metric, origin, v);
-}
-
 static void process(const struct snapshot_memory *m, const char *origin, struct strbuf *out)
 {
-	add(out, origin, "roletrace_memory_resident_bytes", "gauge", m->rss_bytes,
-	    "Resident set size of the process.");
-	add(out, origin, "roletrace_memory_anonymous_bytes", "gauge", m->anon_bytes,
-	    "Of that, anonymous: heap, stacks.");
-	add(out, origin, "roletrace_memory_swapped_bytes", "gauge", m->swap_bytes, "Swapped out.");
-	add(out, origin, "roletrace_memory_mapped_bytes", "gauge", m->mapped_bytes,
-	    "Address space of the process.");
-	add(out, origin, "roletrace_memory_page_faults_total", "counter", m->page_faults,
-	    "Page faults of the process on its memory since the attach.");
+	prom__uint(out, origin, "roletrace_memory_resident_bytes", "gauge", m->rss_bytes,
+		   "Resident set size of the process.");
+	prom__uint(out, origin, "roletrace_memory_anonymous_bytes", "gauge", m->anon_bytes,
+		   "Of that, anonymous: heap, stacks.");
+	prom__uint(out, origin, "roletrace_memory_swapped_bytes", "gauge", m->swap_bytes,
+		   "Swapped out.");
+	prom__uint(out, origin, "roletrace_memory_mapped_bytes", "gauge", m->mapped_bytes,
+		   "Address space of the process.");
+	prom__uint(out, origin, "roletrace_memory_page_faults_total", "counter", m->page_faults,
+		   "Page faults of the process on its memory since the attach.");
 	if (!m->has_maps)
 		return;
-	add(out, origin, "roletrace_memory_map_grown_bytes_total", "counter", m->map_grown_bytes,
-	    "Address space that was mapped since the attach.");
-	add(out, origin, "roletrace_memory_map_shrunk_bytes_total", "counter", m->map_shrunk_bytes,
-	    "Address space that was unmapped.");
+	prom__uint(out, origin, "roletrace_memory_map_grown_bytes_total", "counter",
+		   m->map_grown_bytes, "Address space that was mapped since the attach.");
+	prom__uint(out, origin, "roletrace_memory_map_shrunk_bytes_total", "counter",
+		   m->map_shrunk_bytes, "Address space that was unmapped.");
 }
 
 /* ---- by allocator ---- */
@@ -90,19 +79,20 @@ static void live(const struct snapshot_memory *m, const char *origin, struct str
 	static const char error[] = "roletrace_memory_live_bytes_error";
 	const struct snapshot_allocator *a = m->allocators, *end = a + m->allocator_cnt;
 
-	head(out, exact, "gauge",
-	     "Handed out and not taken back since the attach; negative when older blocks were "
-	     "freed.");
+	prom__head(
+		out, exact, "gauge",
+		"Handed out and not taken back since the attach; negative when older blocks were "
+		"freed.");
 	for (a = m->allocators; a < end; a++)
 		if (a->traced && !a->estimated)
 			live_of(a, exact, origin, sums__live_bytes(&a->sums), out);
 	if (!m->sampled)
 		return;
-	head(out, estimate, "gauge", "The same, estimated from a sample of the blocks.");
+	prom__head(out, estimate, "gauge", "The same, estimated from a sample of the blocks.");
 	for (a = m->allocators; a < end; a++)
 		if (a->traced && a->estimated)
 			live_of(a, estimate, origin, sums__live_bytes(&a->sums), out);
-	head(out, error, "gauge", "Of the estimate: half the width of its 95 % interval.");
+	prom__head(out, error, "gauge", "Of the estimate: half the width of its 95 % interval.");
 	for (a = m->allocators; a < end; a++)
 		if (a->traced && a->estimated)
 			live_of(a, error, origin, (int64_t)a->live_error_bytes, out);
@@ -119,7 +109,7 @@ static void allocators(const struct snapshot_memory *m, const char *origin, stru
 {
 	live(m, origin, out);
 	for (size_t f = 0; f < sizeof(figures) / sizeof(figures[0]); f++) {
-		head(out, figures[f].metric, figures[f].type, figures[f].help);
+		prom__head(out, figures[f].metric, figures[f].type, figures[f].help);
 		for (size_t i = 0; i < m->allocator_cnt; i++) {
 			const struct snapshot_allocator *a = &m->allocators[i];
 
@@ -143,13 +133,13 @@ static void suspects(const struct snapshot *s, const char *origin, struct strbuf
 		n++;
 		bytes += s->alloc_stacks[i].old_bytes;
 	}
-	add(out, origin, "roletrace_memory_suspects", "gauge", n,
-	    "Call paths whose blocks of every age are left over: perhaps leaks.");
-	add(out, origin, "roletrace_memory_suspect_bytes", "gauge", bytes,
-	    "What they hold that is older than --leak-after.");
+	prom__uint(out, origin, "roletrace_memory_suspects", "gauge", n,
+		   "Call paths whose blocks of every age are left over: perhaps leaks.");
+	prom__uint(out, origin, "roletrace_memory_suspect_bytes", "gauge", bytes,
+		   "What they hold that is older than --leak-after.");
 }
 
-void prom_memory__add(const struct snapshot *s, const char *origin, struct strbuf *out)
+void prom__memory(const struct snapshot *s, const char *origin, struct strbuf *out)
 {
 	const struct snapshot_memory *m = s->memory;
 
@@ -158,8 +148,8 @@ void prom_memory__add(const struct snapshot *s, const char *origin, struct strbu
 	process(m, origin, out);
 	if (!m->source)
 		return;
-	add(out, origin, "roletrace_memory_reliable", "gauge", m->reliable,
-	    "1: every allocation since the attach was seen.");
+	prom__uint(out, origin, "roletrace_memory_reliable", "gauge", m->reliable,
+		   "1: every allocation since the attach was seen.");
 	allocators(m, origin, out);
 	if (m->mode == MEMORY_STACKS)
 		suspects(s, origin, out);

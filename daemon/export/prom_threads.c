@@ -13,11 +13,6 @@
 #define MAX_THREADS 50u
 #define MAX_LOCKS 20u
 
-static void head(struct strbuf *out, const char *metric, const char *type, const char *help)
-{
-	strbuf__addf(out, "# HELP %s %s\n# TYPE %s %s\n", metric, help, metric, type);
-}
-
 static void begin(struct strbuf *out, const char *metric, const struct snapshot_thread *t,
 		  const char *origin)
 {
@@ -42,14 +37,16 @@ static void add_census(const struct snapshot *s, const char *origin, struct strb
 			ended += s->threads[i].count;
 		}
 	}
-	head(out, "roletrace_threads", "gauge", "Threads by what they do now.");
+	prom__head(out, "roletrace_threads", "gauge", "Threads by what they do now.");
 	for (int i = 0; i < THREAD_STATE_CNT; i++)
 		strbuf__addf(out, "roletrace_threads{state=\"%s\",%s} %" PRIu64 "\n",
 			     thread_state_names[i], origin, cnt[i]);
-	head(out, "roletrace_threads_ended_total", "counter", "Threads that ended in the window.");
+	prom__head(out, "roletrace_threads_ended_total", "counter",
+		   "Threads that ended in the window.");
 	strbuf__addf(out, "roletrace_threads_ended_total{%s} %" PRIu64 "\n", origin, ended);
-	head(out, "roletrace_threads_unlisted", "gauge",
-	     "Threads without series of their own here: only those with the most CPU have some.");
+	prom__head(out, "roletrace_threads_unlisted", "gauge",
+		   "Threads without series of their own here: only those with the most CPU have "
+		   "some.");
 	strbuf__addf(out, "roletrace_threads_unlisted{%s} %zu\n", origin,
 		     living > MAX_THREADS ? living - MAX_THREADS : 0);
 }
@@ -76,7 +73,7 @@ static bool is_listed(const struct snapshot *s, size_t i)
 static void add_times(const struct snapshot *s, const char *origin, struct strbuf *out)
 {
 	for (size_t f = 0; f < sizeof(figures) / sizeof(figures[0]); f++) {
-		head(out, figures[f].metric, "counter", figures[f].help);
+		prom__head(out, figures[f].metric, "counter", figures[f].help);
 		for (size_t i = 0; i < s->thread_cnt; i++) {
 			if (!is_listed(s, i))
 				continue;
@@ -93,7 +90,7 @@ static void add_off_cpu(const struct snapshot *s, const char *origin, struct str
 {
 	static const char metric[] = "roletrace_thread_off_cpu_seconds_total";
 
-	head(out, metric, "counter", "Time blocked, by what the thread waited in.");
+	prom__head(out, metric, "counter", "Time blocked, by what the thread waited in.");
 	for (size_t i = 0; i < s->thread_cnt; i++)
 		for (int r = 0; r < THREAD_OFF_CNT && is_listed(s, i); r++) {
 			begin(out, metric, &s->threads[i], origin);
@@ -107,7 +104,8 @@ static void add_switches(const struct snapshot *s, const char *origin, struct st
 {
 	static const char metric[] = "roletrace_thread_switches_total";
 
-	head(out, metric, "counter", "How often the thread left its CPU: by itself, or preempted.");
+	prom__head(out, metric, "counter",
+		   "How often the thread left its CPU: by itself, or preempted.");
 	for (size_t i = 0; i < s->thread_cnt; i++)
 		for (int kind = 0; kind < 2 && is_listed(s, i); kind++) {
 			const struct snapshot_thread *t = &s->threads[i];
@@ -146,7 +144,7 @@ static void add_locks(const struct snapshot *s, const char *origin, struct strbu
 	for (int f = 0; f < LOCK_FIGURES; f++) {
 		size_t cnt = 0;
 
-		head(out, about[f][0], about[f][1], about[f][2]);
+		prom__head(out, about[f][0], about[f][1], about[f][2]);
 		for (size_t i = 0; i < s->lock_cnt && cnt < MAX_LOCKS; i++) {
 			if (!lock__is_lock(s->locks[i].kind))
 				continue;
@@ -158,7 +156,7 @@ static void add_locks(const struct snapshot *s, const char *origin, struct strbu
 
 static void add_stalls(const struct snapshot *s, const char *origin, struct strbuf *out)
 {
-	head(out, "roletrace_stalls", "gauge", "What hangs now, by kind and certainty.");
+	prom__head(out, "roletrace_stalls", "gauge", "What hangs now, by kind and certainty.");
 	for (int kind = 0; kind < STALL_KIND_CNT; kind++)
 		for (int proven = 0; proven < 2; proven++) {
 			size_t cnt = 0;
