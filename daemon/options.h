@@ -31,7 +31,12 @@ enum option_sort {
 	OPTION_SORT_CNT,
 };
 
-enum option_exit { OPTION_EXIT_AUTO, OPTION_EXIT_SITES, OPTION_EXIT_URETPROBE };
+enum option_exit {
+	OPTION_EXIT_AUTO,
+	OPTION_EXIT_SITES,
+	OPTION_EXIT_URETPROBE,
+	OPTION_EXIT_CNT,
+};
 
 enum option_memory {
 	OPTION_MEMORY_OFF,

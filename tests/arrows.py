@@ -56,7 +56,7 @@ def place(path):
         return "include", str(path)
     if len(rest) > 1:
         return rest[0], "/".join(rest)
-    stem = rest[0].split(".")[0]  # daemon/options.c, daemon/main.c
+    stem = rest[0].split(".")[0].split("_")[0]  # daemon/options.c, options_table.c, main.c
     return (stem if stem in ARROWS else "main"), rest[0]
 
 
@@ -115,6 +115,7 @@ PLANTED = [
     ("daemon/base/planted.c", '#include "plan/plan.h"', "base must not know plan"),
     ("daemon/base/planted.c", '#include "roletrace/abi.h"', "base must not know abi"),
     ("daemon/options/planted.c", '#include "plan/plan.h"', "options must not know plan"),
+    ("daemon/options_planted.c", '#include "plan/plan.h"', "options must not know plan"),
     ("daemon/target/planted.c", '#include "../plan/plan.h"', "target must not know plan"),
     ("daemon/symbols/planted.h", '#include "roletrace/abi.h"', "symbols must not know abi"),
     ("daemon/plan/planted.c", "#include <gelf.h>", "know libelf"),
