@@ -226,38 +226,33 @@ int profiler__waits(const struct profiler *p,
 	return err;
 }
 
-int profiler__wakes(const struct profiler *p,
-		    void (*each)(void *arg, const struct rt_wake *who,
-				 const struct rt_waits *waits),
-		    void *arg)
+/* key: space for one, of whatever type the map has; its values are struct rt_waits. */
+static int read_ended(const struct bpf_map *map, void *key, profiler_ended_fn each, void *arg)
 {
-	int fd = bpf_map__fd(p->skel->maps.wakes), err = 0;
-	struct rt_wake key, *at = NULL;
+	int fd = bpf_map__fd(map), err = 0;
 	struct rt_waits waits;
+	void *at = NULL;
 
-	while (!err && !(err = bpf_map_get_next_key(fd, at, &key))) {
-		at = &key;
-		if (!bpf_map_lookup_elem(fd, &key, &waits) && waits.cnt)
-			each(arg, &key, &waits);
+	while (!err && !(err = bpf_map_get_next_key(fd, at, key))) {
+		at = key;
+		if (!bpf_map_lookup_elem(fd, key, &waits) && waits.cnt)
+			each(arg, key, &waits);
 	}
 	return err == -ENOENT ? 0 : err;
 }
 
-int profiler__futex_waits(const struct profiler *p,
-			  void (*each)(void *arg, const struct rt_lock_wait *where,
-				       const struct rt_waits *waits),
-			  void *arg)
+int profiler__wakes(const struct profiler *p, profiler_ended_fn each, void *arg)
 {
-	int fd = bpf_map__fd(p->skel->maps.futex_waits), err = 0;
-	struct rt_lock_wait key, *at = NULL;
-	struct rt_waits waits;
+	struct rt_wake key;
 
-	while (!err && !(err = bpf_map_get_next_key(fd, at, &key))) {
-		at = &key;
-		if (!bpf_map_lookup_elem(fd, &key, &waits) && waits.cnt)
-			each(arg, &key, &waits);
-	}
-	return err == -ENOENT ? 0 : err;
+	return read_ended(p->skel->maps.wakes, &key, each, arg);
+}
+
+int profiler__futex_waits(const struct profiler *p, profiler_ended_fn each, void *arg)
+{
+	struct rt_lock_wait key;
+
+	return read_ended(p->skel->maps.futex_waits, &key, each, arg);
 }
 
 void profiler__counts(const struct profiler *p, struct profiler_counts *out)

@@ -47,17 +47,11 @@ const struct profiler_opts *profiler__opts(const struct profiler *p);
 int profiler__waits(const struct profiler *p,
 		    void (*each)(void *arg, uint32_t place, uint64_t since_ns), void *arg);
 
-/* Waits that have ended, by waiter and waker. 0 or -errno. */
-int profiler__wakes(const struct profiler *p,
-		    void (*each)(void *arg, const struct rt_wake *who,
-				 const struct rt_waits *waits),
-		    void *arg);
-
-/* Waits at futexes that have ended, by futex and stack. 0 or -errno. */
-int profiler__futex_waits(const struct profiler *p,
-			  void (*each)(void *arg, const struct rt_lock_wait *where,
-				       const struct rt_waits *waits),
-			  void *arg);
+typedef void (*profiler_ended_fn)(void *arg, const void *key, const struct rt_waits *waits);
+/* Waits that have ended, by waiter and waker: key is a struct rt_wake. 0 or -errno. */
+int profiler__wakes(const struct profiler *p, profiler_ended_fn each, void *arg);
+/* Those at futexes, by futex and stack: key is a struct rt_lock_wait. */
+int profiler__futex_waits(const struct profiler *p, profiler_ended_fn each, void *arg);
 
 struct profiler_counts {
 	uint64_t samples;		   /* all that hit the target */

@@ -106,8 +106,9 @@ struct ended_list {
 	VEC(struct ended) rows;
 };
 
-static void add_ended(void *arg, const struct rt_lock_wait *where, const struct rt_waits *waits)
+static void add_ended(void *arg, const void *key, const struct rt_waits *waits)
 {
+	const struct rt_lock_wait *where = key;
 	struct ended_list *list = arg;
 	struct snapshot_lock *lock = lock_at(list->s, where->futex);
 	struct ended *e;

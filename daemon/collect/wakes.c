@@ -40,8 +40,9 @@ static enum thread_waker waker_of(rt_u32 who)
 	return who && who <= RT_WOKEN_CNT ? of[who - 1] : WAKER_UNKNOWN;
 }
 
-static void add_pair(void *arg, const struct rt_wake *who, const struct rt_waits *waits)
+static void add_pair(void *arg, const void *key, const struct rt_waits *waits)
 {
+	const struct rt_wake *who = key;
 	struct gathering *g = arg;
 	struct named_stack waiter = at_place(g, who->place);
 	struct pair *p = waiter.cnt ? vec__push(&g->pairs) : NULL;

@@ -181,10 +181,17 @@ void json__paths(struct jsonw *w, const struct snapshot *s)
 	jsonw__close(w, ']');
 }
 
-static void verdict(struct jsonw *w, enum memory_verdict v)
+/* What has lived longer than memory.leak_after_s, and what that is taken for: the same members by
+ * traced calls and by native stacks. */
+static void survivors(struct jsonw *w, uint64_t bytes, uint64_t count, double slope, double error,
+		      enum memory_verdict verdict)
 {
-	if (memory_verdict_names[v])
-		put_string(w, "verdict", memory_verdict_names[v]);
+	put_uint(w, "old_bytes", bytes);
+	put_uint(w, "old_count", count);
+	put_real(w, "old_bytes_per_s", slope);
+	put_real(w, "old_bytes_per_s_error", error);
+	if (memory_verdict_names[verdict])
+		put_string(w, "verdict", memory_verdict_names[verdict]);
 	else
 		put_null(w, "verdict");
 }
@@ -205,11 +212,8 @@ void json__alloc_stacks(struct jsonw *w, const struct snapshot *s)
 		put_uint(w, "oldest_ns", a->oldest_ns);
 		put_real(w, "slope_bytes_per_s", a->slope);
 		put_real(w, "slope_error", a->slope_error);
-		put_uint(w, "old_bytes", a->old_bytes);
-		put_uint(w, "old_count", a->old_count);
-		put_real(w, "old_bytes_per_s", a->old_slope);
-		put_real(w, "old_bytes_per_s_error", a->old_slope_error);
-		verdict(w, a->verdict);
+		survivors(w, a->old_bytes, a->old_count, a->old_slope, a->old_slope_error,
+			  a->verdict);
 		jsonw__close(w, '}');
 	}
 	jsonw__close(w, ']');
@@ -234,11 +238,7 @@ static void native(struct jsonw *w, const struct snapshot_memory *m,
 	put_uint(w, "alloc_count", n->alloc_count);
 	put_uint(w, "samples", n->samples);
 	put_uint(w, "oldest_ns", n->oldest_ns);
-	put_uint(w, "old_bytes", n->old_bytes);
-	put_uint(w, "old_count", n->old_count);
-	put_real(w, "old_bytes_per_s", n->old_slope);
-	put_real(w, "old_bytes_per_s_error", n->old_slope_error);
-	verdict(w, n->verdict);
+	survivors(w, n->old_bytes, n->old_count, n->old_slope, n->old_slope_error, n->verdict);
 	jsonw__close(w, '}');
 }
 
