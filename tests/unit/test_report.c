@@ -1,143 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <criterion/criterion.h>
 #include <ctype.h>
-#include <pty.h>
 #include <signal.h>
 #include <stdio.h>
-#include <sys/ioctl.h>
-#include <unistd.h>
+#include <string.h>
 
-#include "base/strbuf.h"
 #include "base/utf8.h"
+#include "says.h"
 #include "synth.h"
-#include "ui/live.h"
-#include "ui/report.h"
-#include "ui/text.h"
-
-/* ---- cells ---- */
-
-static const struct {
-	uint64_t ns;
-	const char *text;
-} durations[] = {
-	{ 0, "0ns" },
-	{ 999, "999ns" },
-	{ 1000, "1.00µs" },
-	{ 1234, "1.23µs" },
-	{ 9994, "9.99µs" },
-	{ 9996, "10.0µs" },
-	{ 99960, "100µs" },
-	{ 999499, "999µs" },
-	{ 999500, "1.00ms" },
-	{ 20000000, "20.0ms" },
-	{ 1230000000, "1.23s" },
-	{ 999400000000, "999s" },
-	{ 3600000000000, "3600s" },
-	{ 9999400000000, "9999s" },
-	{ 10008000000000, "2.78h" },
-	{ 864000000000000000, "10000d" },
-	{ UINT64_MAX, "213504d" },
-};
-
-Test(text, durations)
-{
-	char out[TEXT_CELL];
-
-	for (size_t i = 0; i < sizeof(durations) / sizeof(durations[0]); i++) {
-		text__duration(out, durations[i].ns);
-		cr_expect_str_eq(out, durations[i].text, "%llu: %s",
-				 (unsigned long long)durations[i].ns, out);
-		cr_expect_leq(utf8__width(out), 7);
-	}
-}
-
-Test(text, counts_and_percents)
-{
-	char out[TEXT_CELL];
-
-	text__count(out, 12345678, 8);
-	cr_expect_str_eq(out, "12345678");
-	text__count(out, 123456789, 8);
-	cr_expect_str_eq(out, "123M");
-	text__count(out, 9999999, 6);
-	cr_expect_str_eq(out, "10.0M");
-	text__count(out, UINT64_MAX, 8);
-	cr_expect_str_eq(out, "18.4E");
-	text__percent(out, 0);
-	cr_expect_str_eq(out, "0%");
-	text__percent(out, 0.00001);
-	cr_expect_str_eq(out, "<0.01%");
-	text__percent(out, 0.0123);
-	cr_expect_str_eq(out, "1.23%");
-	text__percent(out, 0.99996);
-	cr_expect_str_eq(out, "100%");
-	text__percent(out, 12.34);
-	cr_expect_str_eq(out, "1234%");
-}
-
-static const struct {
-	const char *name;
-	size_t width;
-	const char *text;
-} names[] = {
-	{ "role::main", 10, "role::main" },
-	{ "role::sv1::Downstream::submit", 22, "…::Downstream::submit" },
-	{ "<a::b::Foo as core::fmt::Debug>::fmt", 21, "<Foo as Debug>::fmt" },
-	{ "<a::Foo as core::ops::Fn(u8) -> b::Bar>::call", 40, "<Foo as Fn(u8) -> Bar>::call" },
-	{ "r::map::<alloc::vec::Vec<a::Long>, fn(u8) -> u8>", 20, "r::map::<…>" },
-	{ "m::<impl a::Trait for b::Type<T>>::go", 20, "m::<Type<…>>::go" },
-	{ "m::n::<impl a::Trait for b::Type>::{{closure}}", 20, "…<Type>::{{closure}}" },
-	{ "a::<unbalanced", 10, "a::<…" },
-	{ "données::计算::哈希率哈希率", 12, "…希率哈希率" },
-};
-
-Test(text, names_are_shortened_to_fit)
-{
-	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-		struct strbuf out = STRBUF_INIT;
-
-		text__name(&out, names[i].name, names[i].width);
-		cr_expect_str_eq(out.s, names[i].text, "%zu: %s", i, out.s);
-		cr_expect_leq(utf8__width(out.s), names[i].width, "%zu: %s", i, out.s);
-		strbuf__free(&out);
-	}
-}
-
-Test(text, names_of_any_width_fit)
-{
-	for (size_t i = 0; i < SYNTH_FNS; i++)
-		for (size_t width = 1; width < 300; width++) {
-			struct strbuf out = STRBUF_INIT;
-
-			text__name(&out, synth_names[i], width);
-			cr_assert_leq(utf8__width(out.s), width, "%s", out.s);
-			strbuf__free(&out);
-		}
-}
-
-/* ---- the report ---- */
-
-static char *print(const struct snapshot *s, unsigned int width, bool colour)
-{
-	struct report_opts opts = { .width = width, .colour = colour };
-	char *text = NULL;
-	size_t len;
-	FILE *f = open_memstream(&text, &len);
-
-	cr_assert_eq(report__print(s, &opts, f), 0);
-	fclose(f);
-	return text;
-}
-
-static void expect_says(const char *report, const char *words)
-{
-	cr_expect(strstr(report, words), "missing: %s", words);
-}
-
-static void expect_silent(const char *report, const char *words)
-{
-	cr_expect_null(strstr(report, words), "not expected: %s", words);
-}
 
 /* Tables only: what the target or the kernel says may be longer and wrap. */
 Test(report, tables_fit_and_align_at_every_width)
@@ -189,18 +59,6 @@ Test(report, says_what_was_traced_and_what_it_cost)
 	expect_silent(text, "target exited");
 	free(text);
 	snapshot__free(s);
-}
-
-static const char *line_of(const char *text, const char *words, char out[512])
-{
-	const char *found = strstr(text, words), *end;
-
-	cr_assert(found, "missing: %s", words);
-	while (found > text && found[-1] != '\n')
-		found--;
-	end = strchr(found, '\n');
-	snprintf(out, 512, "%.*s", (int)(end - found), found);
-	return out;
 }
 
 Test(report, what_is_near_the_floor_is_no_latency)
@@ -468,17 +326,6 @@ Test(report, rows_are_by_total_and_limited_when_asked)
 	snapshot__free(s);
 }
 
-static char *print_opts(const struct snapshot *s, const struct report_opts *opts)
-{
-	char *text = NULL;
-	size_t len;
-	FILE *f = open_memstream(&text, &len);
-
-	cr_assert_eq(report__print(s, opts, f), 0);
-	fclose(f);
-	return text;
-}
-
 Test(report, rows_are_in_the_order_asked_for)
 {
 	struct snapshot *s = synth__new();
@@ -531,129 +378,5 @@ Test(report, only_our_own_escape_sequences)
 	for (const char *c = text; *c; c++)
 		cr_expect(*c == '\n' || *c == '\x1b' || !iscntrl((unsigned char)*c));
 	free(text);
-	snapshot__free(s);
-}
-
-/* ---- while it runs ---- */
-
-Test(live, is_silent_and_plain_where_there_is_no_terminal)
-{
-	struct snapshot *s = synth__new();
-	struct live *l = live__new(&(struct report_opts){ .colour = true });
-	char *text = NULL;
-	size_t len;
-	FILE *f = open_memstream(&text, &len);
-
-	live__draw(l, s, NULL, f);
-	live__clear(l, f);
-	fflush(f);
-	cr_expect_eq(len, 0);
-	for (int i = 0; i <= 100; i++)
-		live__progress(l, f, (uint64_t)i * 100000000, 10000000000, 5, 0.01);
-	live__clear(l, f);
-	fclose(f);
-	expect_says(text, "25%  2.50s of 10.0s  5 calls  overhead 1.00% of a CPU\n");
-	expect_says(text, "75%");
-	expect_silent(text, "\x1b");
-	expect_silent(text, "\r");
-	free(text);
-	live__free(l);
-	snapshot__free(s);
-}
-
-Test(live, clipping_counts_columns_and_keeps_colours)
-{
-	struct strbuf out = STRBUF_INIT;
-	const char *line = "\x1b[1mµµ计算\x1b[0mrest";
-
-	text__clip(&out, line, strlen(line), 5);
-	cr_expect_str_eq(out.s, "\x1b[1mµµ计\x1b[0m", "%s", out.s);
-	strbuf__free(&out);
-}
-
-/*
- * What the terminal has been sent, NUL-terminated. It arrives in pieces, in the kernel's own time:
- * a mark behind it tells the end.
- */
-static void receive(FILE *tty, int master, char out[16384])
-{
-	const char mark = '\x01';
-	size_t len = 0;
-	ssize_t n;
-
-	fputc(mark, tty);
-	fflush(tty);
-	while (!len || out[len - 1] != mark) {
-		n = read(master, out + len, 16384 - len);
-		cr_assert_gt(n, 0);
-		len += (size_t)n;
-	}
-	out[len - 1] = '\0';
-}
-
-/* What one draw sends to a terminal of that size, NUL-terminated. */
-static void draw(struct live *l, const struct snapshot *s, FILE *tty, int master,
-		 unsigned short columns, char out[16384])
-{
-	struct winsize ws = { .ws_row = 24, .ws_col = columns };
-
-	ioctl(master, TIOCSWINSZ, &ws);
-	live__draw(l, s, NULL, tty);
-	receive(tty, master, out);
-	cr_assert(*out);
-}
-
-static unsigned int lines_in(const char *text, unsigned int columns)
-{
-	unsigned int lines = 0;
-
-	for (const char *end; (end = strchr(text, '\n')); text = end + 1, lines++) {
-		struct strbuf clipped = STRBUF_INIT;
-
-		/* no wider than the screen: nothing is left to clip */
-		text += *text == '\r';
-		text__clip(&clipped, text, (size_t)(end - text), columns + 3); /* "[K" and CR */
-		cr_expect_eq(clipped.len, (size_t)(end - text));
-		strbuf__free(&clipped);
-	}
-	return lines;
-}
-
-Test(live, redraws_in_place_and_survives_resizing)
-{
-	struct snapshot *s = synth__new();
-	struct live *l = live__new(&(struct report_opts){ .colour = false });
-	int master, slave;
-	char text[16384], up[16];
-	unsigned int lines;
-	FILE *tty;
-
-	if (openpty(&master, &slave, NULL, NULL, NULL))
-		cr_skip_test("no pseudo terminals here (/dev/pts)");
-	tty = fdopen(slave, "w");
-	draw(l, s, tty, master, 80, text);
-	expect_silent(text, "A\x1b");
-	expect_says(text, "translator_sv2 (pid 4242)  00:00:10");
-	expect_says(text, "poll …");
-	lines = lines_in(text, 80);
-	cr_expect(lines > 5 && lines < 24);
-
-	draw(l, s, tty, master, 80, text);
-	snprintf(up, sizeof(up), "\r\x1b[%uA", lines);
-	cr_expect_eq(strncmp(text, up, strlen(up)), 0, "as high as the frame: '%.6s'", text + 1);
-
-	draw(l, s, tty, master, 50, text);
-	cr_expect_gt(atoi(text + 3), (int)lines, "the old lines have wrapped");
-	cr_expect_eq(lines_in(text, 50), lines);
-	for (const char *e = text; (e = strchr(e, '\x1b')); e++)
-		cr_expect(strchr("AKJ", e[strcspn(e, "AKJ")]), "only moves and clears");
-
-	live__clear(l, tty);
-	receive(tty, master, text);
-	snprintf(up, sizeof(up), "\r\x1b[%uA\x1b[J", lines);
-	cr_expect_str_eq(text, up);
-	fclose(tty);
-	close(master);
-	live__free(l);
 	snapshot__free(s);
 }
