@@ -61,3 +61,20 @@ bool rust_name__is_runtime(const char *name)
 
 	return is_of(name, crates, sizeof(crates) / sizeof(crates[0]));
 }
+
+size_t rust_name__closure(const char *s, bool *first)
+{
+	size_t len = 10, digits;
+
+	*first = true;
+	if (!strncmp(s, "::{{closure}}", 13))
+		return 13;
+	if (strncmp(s, "::{closure", len) != 0)
+		return 0;
+	if (s[len] == '#') {
+		digits = strspn(s + len + 1, "0123456789");
+		*first = strspn(s + len + 1, "0") == digits;
+		len += 1 + digits;
+	}
+	return s[len] == '}' ? len + 1 : 0;
+}

@@ -14,21 +14,6 @@
 
 /* ---- labels ---- */
 
-/* How long the closure at s is: "::{{closure}}", "::{closure#7}", "::{closure}"; 0: none. */
-static size_t closure_len(const char *s)
-{
-	size_t len;
-
-	if (!strncmp(s, "::{{closure}}", 13))
-		return 13;
-	if (strncmp(s, "::{closure", 10) != 0)
-		return 0;
-	len = 10;
-	if (s[len] == '#')
-		len += 1 + strspn(s + len + 1, "0123456789");
-	return s[len] == '}' ? len + 1 : 0;
-}
-
 /* The way to a function through a trait object: "{{vtable.shim}}", a path's last part or not. */
 static size_t shim_len(const char *s)
 {
@@ -49,8 +34,9 @@ void flame_name__label(const char *name, struct strbuf *out)
 	while (*name && !is_hash(name)) {
 		unsigned int closures = 0;
 		size_t len;
+		bool first;
 
-		while ((len = closure_len(name))) {
+		while ((len = rust_name__closure(name, &first))) {
 			name += len;
 			closures++;
 		}

@@ -9,6 +9,7 @@
 #include "base/utf8.h"
 #include "ui/off_cpu.h"
 #include "ui/text.h"
+#include "ui/wakers.h"
 
 #define CELLS 18 /* columns of the figures in front of a name */
 
@@ -310,6 +311,7 @@ static void print_off_cpu(const struct snapshot *s, const struct hot_view *v, st
 	off_cpu__rows(s->profiles, of, v, out);
 	print_threads(of, out);
 	print_doubts(of, "waits", out);
+	wakers__rows(s->profiles, of, v, out);
 }
 
 void hot__print(const struct snapshot *s, const struct hot_view *v, struct strbuf *out)

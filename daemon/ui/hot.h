@@ -12,8 +12,9 @@ struct strbuf;
 
 struct hot_view {
 	unsigned int width;
-	size_t rows; /* at most so many functions each */
-	bool all;    /* functions of whatever crate, where else only the role's own are shown */
+	size_t rows;   /* at most so many functions each */
+	size_t wakers; /* and so many pairs of who waited and who ended it */
+	bool all;      /* functions of whatever crate, where else only the role's own are shown */
 	bool colour;
 };
 

@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/rust_name.h"
 #include "base/strbuf.h"
 #include "base/utf8.h"
+#include "ui/place.h"
 #include "ui/text.h"
 
 #define HOW_COLUMNS 12
@@ -18,29 +18,6 @@ struct wait_row {
 	const char *how;
 	uint64_t ns, waits;
 };
-
-static bool is_scaffold(const struct snapshot_frame *f)
-{
-	return f->kind == FRAME_STD || f->kind == FRAME_LIB || f->kind == FRAME_KERNEL ||
-	       f->kind == FRAME_UNKNOWN || rust_name__is_runtime(f->name);
-}
-
-/* How many frames from the root on to the place: the innermost of the role, else of what it uses;
- * 0: none. */
-static uint32_t place_of(const struct snapshot_profiles *p, const uint32_t *refs, uint32_t depth)
-{
-	uint32_t other = 0;
-
-	for (uint32_t i = depth; i; i--) {
-		const struct snapshot_frame *f = &p->frames.data[refs[i - 1]];
-
-		if (f->kind == FRAME_OWN)
-			return i;
-		if (!other && !is_scaffold(f))
-			other = i;
-	}
-	return other;
-}
 
 /* The ways that have many names: what is behind them; else the leaf's name says it. */
 static const char *how_of(const struct snapshot_profiles *p, const uint32_t *refs, uint32_t depth,
@@ -92,7 +69,7 @@ static struct wait_row *add_up(const struct snapshot_profiles *p, const struct s
 	for (size_t i = 0; rows && i < of->stacks.cnt; i++) {
 		const struct snapshot_stack *s = &of->stacks.data[i];
 		const uint32_t *refs = of->refs.data + s->first;
-		uint32_t place = place_of(p, refs, s->depth);
+		uint32_t place = place__depth(p, refs, s->depth);
 
 		*total += s->value;
 		rows[i].where = place ? p->frames.data[refs[place - 1]].name : NULL;
@@ -148,8 +125,7 @@ static void put_row(const struct wait_row *row, uint64_t total, const struct hot
 	text__name(&how, row->how, HOW_COLUMNS);
 	text__cell(out, how.s, -HOW_COLUMNS, STYLE_PLAIN, false);
 	strbuf__addc(out, ' ');
-	text__name(out, row->where ? row->where : "(std, runtime or system alone)",
-		   v->width > taken + 20 ? v->width - taken : 20);
+	place__put(out, row->where, v->width > taken + 20 ? v->width - taken : 20);
 	strbuf__addc(out, '\n');
 	strbuf__free(&how);
 }

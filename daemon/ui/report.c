@@ -17,6 +17,7 @@
 #include "ui/threads.h"
 
 #define HOT_ROWS 10
+#define WAKERS_SHOWN 5
 
 void report__say(struct report *r, enum text_style style, const char *line)
 {
@@ -92,6 +93,7 @@ static void hot(struct report *r)
 {
 	const struct hot_view v = { .width = r->width,
 				    .rows = r->opts->limit ? r->opts->limit : HOT_ROWS,
+				    .wakers = r->opts->limit ? r->opts->limit : WAKERS_SHOWN,
 				    .all = r->opts->chosen,
 				    .colour = r->colour };
 

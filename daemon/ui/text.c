@@ -6,6 +6,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "base/rust_name.h"
 #include "base/strbuf.h"
 #include "base/utf8.h"
 
@@ -126,6 +127,28 @@ static const char *closing(const char *s)
 	return s + strlen(s);
 }
 
+/* a::f::{{closure}}  ->  a::f{}, as in flamegraphs; a closure in a closure is f{2}. Those with a
+ * number have to stay apart. */
+static void short_closures(struct strbuf *out, const char *s)
+{
+	while (*s) {
+		unsigned int cnt = 0;
+		bool first = true;
+		size_t len;
+
+		while ((len = rust_name__closure(s, &first)) && first) {
+			s += len;
+			cnt++;
+		}
+		if (cnt == 1)
+			strbuf__adds(out, "{}");
+		else if (cnt)
+			strbuf__addf(out, "{%u}", cnt);
+		else
+			strbuf__addc(out, *s++);
+	}
+}
+
 /* <a::b::C<d::E> as f::G>::h  ->  <C<E> as G>::h */
 static void short_types(struct strbuf *out, const char *s)
 {
@@ -194,12 +217,12 @@ static const char *tail_of(const char *s, size_t columns)
 
 void text__name(struct strbuf *out, const char *name, size_t width)
 {
-	static void (*const shorten[])(struct strbuf *, const char *) = { short_types,
-									  no_arguments };
+	static void (*const shorten[])(
+		struct strbuf *, const char *) = { short_closures, short_types, no_arguments };
 	struct strbuf now = STRBUF_INIT, next = STRBUF_INIT;
 
 	utf8__add_printable(&now, name);
-	for (size_t i = 0; i < 2 && utf8__width(now.s) > width; i++) {
+	for (size_t i = 0; i < 3 && utf8__width(now.s) > width; i++) {
 		strbuf__reset(&next);
 		shorten[i](&next, now.s);
 		strbuf__reset(&now);

@@ -37,8 +37,9 @@ void text__clip(struct strbuf *out, const char *line, size_t len, unsigned int c
 
 /*
  * Appends a printable form of a function's name, at most width (> 0) columns: whole if it fits;
- * else with the types in it cut to the last segment of their path; else without their arguments;
- * else as much of its end as fits, "…stream::handle_submit", for the end tells functions apart.
+ * else with closures as "f{}"; else with the types in it cut to the last segment of their path;
+ * else without their arguments; else as much of its end as fits, "…stream::handle_submit", for the
+ * end tells functions apart.
  */
 void text__name(struct strbuf *out, const char *name, size_t width);
 

@@ -2,6 +2,7 @@
 """Off-CPU time by stack: waits that began before, each thread's time, and who ended the waits."""
 
 import os
+import re
 
 import harness
 from checks import check, close, equal
@@ -82,6 +83,20 @@ def pairs(profile, waiter):
     return found
 
 
+def waker_rows(file):
+    """The report's table of who ended waits: waits by (waiting in, woken by)."""
+    text = harness.roletrace("report", file, "--limit", "100", "--width", "140").stdout
+    said, _, table = text[text.index("Who ended "):].partition("\n")
+    lines = table.partition("\n\n")[0].splitlines()
+    equal(re.split("  +", lines[0].strip()), ["Time", "Waits", "Mean", "Waiting in", "Woken by"], "columns")
+    rows = {}
+    for line in lines[1:]:
+        waits, waiter, waker = re.match(r"\S+ +(\d+) +\S+  (.*?)  +(.*)$", line.strip()).groups()
+        rows[waiter, waker] = int(waits)
+    equal(int(said.split()[2]), sum(rows.values()), said)
+    return rows
+
+
 def test_wakers():
     """Who ends a wait, from which function, how often; others by what they are."""
     snapshot, truth, t = run("--wakers")
@@ -115,6 +130,15 @@ def test_wakers():
 
     again = harness.roletrace("report", t.file).stdout.splitlines()
     equal(again, t.stdout, "the report of the file")
+    rows = waker_rows(t.file)
+    for waiter, waker, want in (
+        ("waits_for_call", "calls_here", truth["here"]),
+        ("waits_for_call", "calls_there", truth["there"]),
+        ("waits_for_other", "[process: wakes-child]", truth["other"]),
+    ):
+        check(0.7 * want <= rows[waiter, waker] <= want, f"{waiter}, {waker}: {rows} of {want}")
+    check(("naps_once", "[interrupt]") in rows, f"the timer: {rows}")
+    equal(sum(rows.values()), sum(w["count"] for w in profile.doc["wakers"]), "all of them")
     out = os.path.join(harness.scratch(), "out.folded")
     harness.roletrace("flame", t.file, "--kind", "wakers", "-o", out)
     with open(out) as f:
@@ -129,5 +153,6 @@ def test_wakers():
 
 
 def test_wakers_not_asked_for():
-    snapshot, _, _ = run()
+    snapshot, _, t = run()
     check("wakers" not in snapshot.doc["profiles"]["off_cpu"], "no wakers")
+    check(not any("Who ended" in line for line in t.stdout), "no table of them")
