@@ -219,6 +219,7 @@ int collector__snapshot(struct collector *c, struct snapshot **out)
 	err = err ?: memory_collector__fill(c->memory, s);
 	err = err ?: health__fill(c, s);
 	err = err ?: functions__drop_refused(c, s);
+	err = err ?: snapshot__find_futures(s);
 	if (c->profile_reader)
 		err = err ?: profile_reader__add_rows(c->profile_reader, s);
 	if (err) {

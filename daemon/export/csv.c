@@ -75,7 +75,7 @@ static void add_uint_if(struct strbuf *out, bool measured, uint64_t v)
 	"calls_basis,calls_estimate,calls_low,calls_high,"                                         \
 	"time_basis,sum_estimate_ns,sum_low_ns,sum_high_ns,"                                       \
 	"total_estimate_ns,total_low_ns,total_high_ns,"                                            \
-	"self_estimate_ns,self_low_ns,self_high_ns\n"
+	"self_estimate_ns,self_low_ns,self_high_ns,makes_future\n"
 
 static void add_identity(struct strbuf *out, const struct snapshot_fn *fn)
 {
@@ -222,6 +222,7 @@ static int render(const struct snapshot *s, struct strbuf *out)
 		add_alloc(out, &s->fns[i]);
 		add_cpu(out, s, &s->fns[i]);
 		add_estimates(out, &s->fns[i]);
+		add_uint_if(out, !s->fns[i].unprobed, s->fns[i].makes_future);
 		strbuf__addc(out, '\n');
 	}
 	return out->oom ? -ENOMEM : 0;

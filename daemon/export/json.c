@@ -149,6 +149,10 @@ static void fn_identity(struct jsonw *w, const struct snapshot_fn *fn)
 	jsonw__close(w, ']');
 	put_string(w, "crate", fn->crate);
 	put_string(w, "kind", fn->unprobed ? NULL : fn->is_async ? "async" : "fn");
+	if (fn->makes_future) {
+		jsonw__key(w, "makes_future");
+		jsonw__bool(w, true);
+	}
 	if (fn->unprobed) {
 		put_string(w, "module", fn->module);
 		put_string(w, "origin", frame_kind_names[fn->origin]);

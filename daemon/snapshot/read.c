@@ -208,6 +208,7 @@ static void read_identity(struct reader *r, json_t *o, struct snapshot_fn *fn)
 	}
 	fn->symbol = get_string(r, o, "symbol");
 	fn->is_async = get_name(r, o, "kind", kinds, 2) == 1;
+	fn->makes_future = !is_null(o, "makes_future") && get_bool(r, o, "makes_future");
 	fn->sites = (uint32_t)get_int(r, o, "sites", 0, UINT32_MAX);
 	fn->exit = get_string(r, o, "exit");
 	read_fn_alloc(r, o, fn);
@@ -362,6 +363,9 @@ static void read_functions(struct reader *r, json_t *doc)
 		if (!is_null(o, "cpu"))
 			read_cpu(r, get_object(r, o, "cpu"), fn);
 	}
+	/* older files do not say it */
+	if (!r->err)
+		r->err = snapshot__find_futures(r->s);
 }
 
 static uint32_t get_end(struct reader *r, json_t *o, const char *key, const uint32_t *by_name)

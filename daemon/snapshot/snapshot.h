@@ -71,7 +71,8 @@ struct snapshot_fn {
 	const char *const *aliases;
 	size_t alias_cnt;
 	uint32_t line, sites;
-	bool is_async; /* the figures are polls */
+	bool is_async;	   /* the figures are polls */
+	bool makes_future; /* what that does is in a row of polls */
 	/*
 	 * Not probed: known from the CPU profile alone. Only name, symbol (NULL: not known), crate,
 	 * file, line, module, origin and the samples mean something. These rows come last.
@@ -229,6 +230,8 @@ double snapshot__share(const struct snapshot *s, const struct snapshot_fn *fn);
 bool snapshot__timed(const struct snapshot_fn *fn);
 uint64_t snapshot__calls(const struct snapshot *s);
 size_t snapshot__probed(const struct snapshot *s); /* rows that are not unprobed */
+/* Marks makes_future where there are rows of polls. 0 or -ENOMEM. */
+int snapshot__find_futures(struct snapshot *s);
 
 /* By which figure rows are put in order, the greatest first; names from A to Z. */
 enum snapshot_sort {

@@ -46,24 +46,9 @@ static uint64_t unwound(const struct snapshot *s, const struct snapshot_fn *fn)
 	return fn->unwound;
 }
 
-static bool is_poll_of(const char *poll, const char *name)
-{
-	size_t len = strlen(name);
-	const char *tail = poll + len;
-
-	if (strncmp(poll, name, len) != 0)
-		return false;
-	return !strncmp(tail, "::{{closure}}", 13) || !strncmp(tail, "::{closure#", 11);
-}
-
-/* What `async fn` compiles to: the function itself takes no longer than it takes to copy its
- * arguments. */
 static uint64_t makes_future(const struct snapshot *s, const struct snapshot_fn *fn)
 {
-	for (size_t i = 0; i < s->fn_cnt && !fn->is_async; i++)
-		if (s->fns[i].is_async && is_poll_of(s->fns[i].name, fn->name))
-			return 1;
-	return 0;
+	return fn->makes_future;
 }
 
 static uint64_t in_flight(const struct snapshot *s, const struct snapshot_fn *fn)
@@ -110,7 +95,7 @@ static const struct mark {
 	{ 'o', false, partly_counted,
 	  "calls not counted all the time, to keep to the budget: ~ is about, > at least" },
 	{ 't', false, tail_exits, "ends in a tail jump: what it jumps to is not its time" },
-	{ 'a', false, makes_future, "makes a future; what it does is in the row of its polls" },
+	{ 'a', false, makes_future, "makes a future; what that does is in the row of its polls" },
 	{ 'u', true, unwound,
 	  "left without returning (a panic, longjmp, a thread's exit), not timed" },
 	{ 'i', true, in_flight, "still running at the end, not timed" },

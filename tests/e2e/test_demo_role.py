@@ -48,6 +48,9 @@ def test_demo_role_polls_are_not_latency():
     polls = snapshot.row("demo_role::server::handle_connection::{{closure}}")
     equal(polls["kind"], "async", "kind of a coroutine's poll")
     equal(snapshot.row("demo_role::share::check_share")["kind"], "fn", "kind of a function")
+    # not parse_share, which has an ordinary closure
+    makers = {r["name"] for r in snapshot.functions if r.get("makes_future")}
+    equal(makers, {"demo_role::load::start"}, "async fns with a body of their own")
 
 
 def test_demo_role_under_the_default_budget():

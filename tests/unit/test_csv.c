@@ -112,8 +112,10 @@ static uint64_t num(const struct csv *csv, size_t row, const char *column)
 Test(csv, one_row_per_function_with_its_figures)
 {
 	struct snapshot *s = synth__new();
-	struct csv *csv = render(&export_csv, s);
+	struct csv *csv;
 
+	s->fns[3].makes_future = true;
+	csv = render(&export_csv, s);
 	cr_assert_eq(csv->row_cnt, s->fn_cnt + 1);
 	for (size_t i = 0; i < s->fn_cnt; i++) {
 		const struct snapshot_fn *fn = &s->fns[i];
@@ -123,6 +125,7 @@ Test(csv, one_row_per_function_with_its_figures)
 		cr_expect_eq(num(csv, i + 1, "window_ns"), s->window.duration_ns);
 		cr_expect_str_eq(cell(csv, i + 1, "comm"), "translator_sv2");
 		cr_expect_eq(num(csv, i + 1, "lost"), 14);
+		cr_expect_eq(num(csv, i + 1, "makes_future"), i == 3);
 		cr_expect_str_eq(cell(csv, i + 1, "health"), "degraded");
 		if (fn->coverage == COVERAGE_ENTRY_ONLY)
 			continue;

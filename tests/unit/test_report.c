@@ -258,12 +258,15 @@ Test(report, what_makes_a_future_is_marked)
 	s->fns[3].name = "role::handle";
 	s->fns[4].name = "role::handle_all";
 	s->fns[1].name = "role::handle::{{closure}}";
+	cr_assert_eq(snapshot__find_futures(s), 0);
 	text = print(s, 100, false);
-	expect_says(text, "  a  makes a future; what it does is in the row of its polls\n");
+	expect_says(text, "  a  makes a future; what that does is in the row of its polls\n");
 	cr_expect_not_null(strstr(line_of(text, "role::handle ", row), " a "), "%s", row);
 	cr_expect_null(strstr(line_of(text, "role::handle_all", row), " a "), "%s", row);
 	free(text);
+	s->fns[3].makes_future = false;
 	s->fns[1].is_async = false; /* an ordinary closure of it */
+	cr_assert_eq(snapshot__find_futures(s), 0);
 	text = print(s, 100, false);
 	expect_silent(text, "makes a future");
 	free(text);

@@ -211,6 +211,43 @@ Test(snapshot, filters_keep_what_was_asked_for)
 	}
 }
 
+/* An async fn is told by a row of polls with its name, in either mangling, and by no other. */
+Test(snapshot, what_makes_a_future_is_found)
+{
+	static const struct {
+		const char *name;
+		bool is_async, unprobed, makes_future;
+	} rows[] = {
+		{ "a::f", false, false, true },
+		{ "a::f2", false, false, false },
+		{ "a::f::{{closure}}", true, false, false },
+		{ "a::f::{{closure}}::{{closure}}", false, false, false },
+		{ "a::g", false, false, true },
+		{ "a::g::{closure#0}", true, false, false },
+		{ "a::h", false, false, false }, /* an ordinary closure of it */
+		{ "a::h::{{closure}}", false, false, false },
+		{ "a::i", false, false, false },
+		{ "a::i::{impl#2}::poll", true, false, false },
+		{ "a::f", false, true, false }, /* samples, no calls */
+		{ "b::f::{{closure}}", true, false, false },
+		{ "a", false, false, false },
+	};
+	size_t cnt = sizeof(rows) / sizeof(rows[0]);
+	struct snapshot *s = snapshot__new();
+
+	s->fns = calloc(cnt, sizeof(*s->fns));
+	s->fn_cnt = cnt;
+	for (size_t i = 0; i < cnt; i++) {
+		s->fns[i].name = rows[i].name;
+		s->fns[i].is_async = rows[i].is_async;
+		s->fns[i].unprobed = rows[i].unprobed;
+	}
+	cr_assert_eq(snapshot__find_futures(s), 0);
+	for (size_t i = 0; i < cnt; i++)
+		cr_expect_eq(s->fns[i].makes_future, rows[i].makes_future, "%s", rows[i].name);
+	snapshot__free(s);
+}
+
 Test(delta, of_nothing_before_is_a_copy)
 {
 	struct snapshot *s = synth__new(), *d = snapshot__delta(s, NULL);
