@@ -65,6 +65,7 @@ def check_csv(doc, text):
         equal(row["comm"], doc["target"]["comm"], "comm")
         for key, value in f.items():
             if key in row and not isinstance(value, (list, dict)) and key not in ("symbol",):
+                value = int(value) if isinstance(value, bool) else value
                 equal(row[key], "" if value is None else str(value), f"{key} of {f['name'][:50]}")
         if f["share"] is not None:
             check(math.isclose(float(row["share_ratio"]), f["share"], rel_tol=1e-12, abs_tol=1e-15), f"share: {row}")
