@@ -18,19 +18,19 @@ const char options_doc[] =
 	"unmodified process, measures, and leaves."
 	"\v"
 	"Examples:\n"
-	"  sudo roletrace --pid 4711               live, until Ctrl-C; then the report\n"
-	"  sudo roletrace --pid 4711 -d 10         for ten seconds\n"
+	"  sudo roletrace --pid 4711                     until Ctrl-C; then the report\n"
+	"  sudo roletrace --pid 4711 -d 10               for ten seconds\n"
 	"  sudo roletrace --pid 4711 -f '*::handle_submit*' -o submit.json\n"
-	"  sudo roletrace -- ./pool_sv2 -c pool.toml       from its first instruction\n"
-	"  sudo roletrace --name pool_sv2                  wait for it\n"
-	"  sudo roletrace --name pool_sv2 --follow         ... and for the next, again and again\n"
-	"  sudo roletrace --pid 4711 --pid 4712            two at once\n"
-	"  roletrace list --exe target/release/pool_sv2    what would be probed\n"
-	"  sudo roletrace check                    what this machine allows\n"
-	"  sudo roletrace check --pid 4711         ... and which allocators that process has\n"
-	"  roletrace report role.json --sort p95   a saved snapshot again\n"
-	"  roletrace report role.json -o role.csv  ... in another format\n"
-	"  roletrace flame role.json -o role.html  flamegraphs; or .svg .pb.gz ...\n"
+	"  sudo roletrace -- ./pool_sv2 -c pool.toml     from its first instruction\n"
+	"  sudo roletrace --name pool_sv2                wait for it\n"
+	"  sudo roletrace --name pool_sv2 --follow       ... and for each next one\n"
+	"  sudo roletrace --pid 4711 --pid 4712          two at once\n"
+	"  roletrace list --exe target/release/pool_sv2  what would be probed\n"
+	"  sudo roletrace check                          what this machine allows\n"
+	"  sudo roletrace check --pid 4711               ... and the allocators it has\n"
+	"  roletrace report role.json --sort p95         a saved snapshot again\n"
+	"  roletrace report role.json -o role.csv        ... in another format\n"
+	"  roletrace flame role.json -o role.html        flamegraphs; or .svg .pb.gz\n"
 	"\n"
 	"A GLOB matches a whole demangled name without its hash: `*' any characters, `?' one.\n"
 	"Exit codes: 0 done, 1 failed while running, 2 usage, 3 no such process, 4 the machine "
@@ -43,9 +43,9 @@ const char options_args_doc[] =
 
 const struct argp_option options_table[] = {
 	{ "pid", 'p', "N", 0, "The process to trace; repeatable: several at once, a file each", 0 },
-	{ "name", KEY_NAME, "COMM", 0, "The process of this name; waits until there is one", 0 },
+	{ "name", KEY_NAME, "COMM", 0, "The process of this name; waits for one", 0 },
 	{ "exe", KEY_EXE, "PATH", 0,
-	  "The process that runs this file; waits until there is one. For list: the file", 0 },
+	  "The process that runs this file; waits for one. For list: the file", 0 },
 	{ "follow", KEY_FOLLOW, NULL, 0,
 	  "After its end trace the next one of --name or --exe, and after an exec the new program, "
 	  "until Ctrl-C or --duration; a file each",
@@ -59,7 +59,7 @@ const struct argp_option options_table[] = {
 	  "Functions of this name, in a shared library whose file or soname matches LIB "
 	  "(repeatable)",
 	  1 },
-	{ "exclude", KEY_EXCLUDE, "GLOB", 0, "But not functions of this name (repeatable)", 1 },
+	{ "exclude", KEY_EXCLUDE, "GLOB", 0, "Leave out functions of this name (repeatable)", 1 },
 	{ "profile", KEY_PROFILE, "NAME", 0, "Role profile (default: by the executable's name)",
 	  1 },
 	{ "debug-file", KEY_DEBUG_FILE, "PATH", 0,
@@ -102,7 +102,7 @@ const struct argp_option options_table[] = {
 	  "target; refused where one is seen to be possible)",
 	  3 },
 	{ "may-kill-target", KEY_MAY_KILL, NULL, 0,
-	  "--exit uretprobe: not refused, although it may", 3 },
+	  "With --exit uretprobe: not refused, although it may", 3 },
 	{ "memory", KEY_MEMORY, "off|growth|live|stacks", 0,
 	  "growth (the default): how the process grows, and where. live: what is allocated and "
 	  "freed, exactly. stacks: also by whom, and what may be leaking",
@@ -115,9 +115,10 @@ const struct argp_option options_table[] = {
 	  "--memory stacks: remember at most N live blocks, 100 bytes of kernel memory each "
 	  "(default 1000000)",
 	  3 },
-	{ "sample-bytes", KEY_SAMPLE_BYTES, "N[k|M|G]", 0,
+	{ "sample-bytes", KEY_SAMPLE_BYTES, "N", 0,
 	  "--memory stacks: remember a sample of the blocks only, one of about N allocated bytes; "
-	  "what is live becomes an estimate, with its error. 1: each block, with its native stack; "
+	  "what is live becomes an estimate, with its error. 64k, 1M: units of 1024. 1: each "
+	  "block, with its native stack; "
 	  "0: each, and no native stacks. By default each is remembered, and a sample (64k) has "
 	  "native stacks",
 	  3 },
@@ -125,18 +126,19 @@ const struct argp_option options_table[] = {
 	  "--memory stacks: blocks that live longer may be leaked (default 10)", 3 },
 	{ "budget", KEY_BUDGET, "PERCENT|off", 0,
 	  "What probes may cost, of one CPU (default 2; with --memory live or stacks 10): beyond "
-	  "it the dearest are taken away",
+	  "it the dearest functions are timed in random windows, or not at all",
 	  3 },
 	{ "raw", KEY_RAW, NULL, 0, "Do not take the price of inner probes off durations", 3 },
 	{ "cpu-profile", KEY_CPU_PROFILE, "HZ", OPTION_ARG_OPTIONAL,
 	  "Sample where its threads run, HZ times a second (49)", 3 },
-	{ "off-cpu", KEY_OFF_CPU, NULL, 0, "Follow where its threads wait, and how long", 3 },
+	{ "off-cpu", KEY_OFF_CPU, NULL, 0,
+	  "Follow where its threads wait, and how long; by function in the report", 3 },
 	{ "off-cpu-min", KEY_OFF_CPU_MIN, "USEC", 0,
-	  "But not waits shorter than USEC microseconds (implies --off-cpu)", 3 },
+	  "The same, but not waits shorter than USEC microseconds", 3 },
 	{ "by-thread", KEY_BY_THREAD, NULL, 0,
 	  "Stacks of --cpu-profile and --off-cpu by the names of threads", 3 },
 	{ "wakers", KEY_WAKERS, NULL, 0,
-	  "And who ends these waits, with its stack (implies --off-cpu)", 3 },
+	  "The same as --off-cpu, and who ends the waits, with its stack", 3 },
 	{ "profile-stacks", KEY_PROFILE_STACKS, "N", OPTION_HIDDEN, NULL, 3 },
 	{ "empty-programs", KEY_EMPTY_PROGRAMS, NULL, OPTION_HIDDEN, NULL, 3 },
 	{ "assume-seccomp-kills", KEY_ASSUME_SECCOMP_KILLS, NULL, OPTION_HIDDEN, NULL, 3 },

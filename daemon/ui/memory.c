@@ -20,6 +20,7 @@
 #define FRAMES_BEHIND_OWN 2u
 #define SPARKS 30u
 #define NUMBERS_WIDTH 56 /* of a table's columns behind the name */
+#define GROWTH_WIDTH 40
 
 void memory__bytes(char *out, double bytes)
 {
@@ -81,6 +82,15 @@ static void sparkline(struct strbuf *out, const struct snapshot_memory *m)
 		      hi);
 }
 
+/* A space, or another line where what comes does not fit on the last one. */
+static void fit(struct strbuf *text, const struct memory_view *v, size_t columns)
+{
+	const char *last = strrchr(text->s, '\n');
+	size_t taken = utf8__width(last ? last + 1 : text->s);
+
+	strbuf__adds(text, taken + 1 + columns > v->width ? "\n  " : " ");
+}
+
 static void process(const struct snapshot_memory *m, const struct memory_view *v,
 		    struct strbuf *text)
 {
@@ -90,11 +100,12 @@ static void process(const struct snapshot_memory *m, const struct memory_view *v
 	signed_bytes(growth, (double)(int64_t)(m->rss_bytes - m->rss_start_bytes));
 	memory__bytes(anon, (double)m->anon_bytes);
 	memory__bytes(mapped, (double)m->mapped_bytes);
-	strbuf__addf(text,
-		     "Memory: %s resident (%s since the attach), %s of it anonymous; %s mapped",
-		     rss, growth, anon, mapped);
+	strbuf__addf(text, "Memory: %s resident (%s since the attach), %s of it anonymous;", rss,
+		     growth, anon);
+	fit(text, v, strlen(mapped) + strlen(" mapped"));
+	strbuf__addf(text, "%s mapped", mapped);
 	if (!m->source && m->history_cnt > 2) {
-		strbuf__addc(text, utf8__width(text->s) + 1 + SPARKS > v->width ? '\n' : ' ');
+		fit(text, v, SPARKS);
 		sparkline(text, m);
 	}
 }
@@ -106,6 +117,10 @@ static void sampled(const struct snapshot_memory *m, struct strbuf *text)
 	memory__bytes(bytes, (double)m->sample_bytes);
 	strbuf__addf(text, "\nOf blocks a sample is remembered, one of about %s: ~ is estimated",
 		     bytes);
+	/* else it is made of the sample, which has blocks of this time only */
+	if (!m->estimated)
+		strbuf__adds(text, "\nThe total is exact, and net: frees of blocks from before the "
+				   "attach are in it");
 }
 
 static void live(const struct snapshot_memory *m, struct strbuf *text)
@@ -162,16 +177,39 @@ static void cell(struct strbuf *out, const struct memory_view *v, const char *te
 	text__cell(out, text, width, STYLE_PLAIN, v->colour);
 }
 
-static int name_width(const struct memory_view *v)
+/* What a table's other columns leave for names, as far as they need it. */
+static int name_width(const struct memory_view *v, unsigned int numbers)
 {
-	return v->width > NUMBERS_WIDTH + 20 ? (int)v->width - NUMBERS_WIDTH : 20;
+	unsigned int room = v->width > numbers + 20 ? v->width - numbers : 20;
+
+	return (int)(v->longest < room ? v->longest : room);
+}
+
+/* Of functions that allocate or make it grow; no less than the tables' heads. */
+static unsigned int longest_name(const struct snapshot *s)
+{
+	const struct snapshot_memory *m = s->memory;
+	size_t longest = 20, width;
+
+	for (size_t i = 0; i < s->fn_cnt; i++) {
+		width = s->fns[i].has_alloc ? utf8__width(s->fns[i].name) : 0;
+		longest = width > longest ? width : longest;
+	}
+	for (size_t i = 0; i < m->growth_cnt; i++) {
+		const struct snapshot_growth *g = &m->growth[i];
+
+		width = g->thread ? strlen("[thread ]") + utf8__width(g->thread)
+				  : utf8__width(g->frames[g->depth - 1]);
+		longest = width > longest ? width : longest;
+	}
+	return (unsigned int)(longest < 10000 ? longest : 10000);
 }
 
 static void head(struct strbuf *out, const struct memory_view *v)
 {
 	struct strbuf row = STRBUF_INIT;
 
-	text__cell(&row, "Allocating function", -name_width(v), STYLE_PLAIN, false);
+	text__cell(&row, "Allocating function", -name_width(v, NUMBERS_WIDTH), STYLE_PLAIN, false);
 	strbuf__addf(&row, " %9s %8s %9s %9s %8s %7s", "Live", "Blocks", "Allocated", "Allocs",
 		     "Each", "Freed");
 	strbuf__addc(out, '\n');
@@ -186,8 +224,8 @@ static void row(struct strbuf *out, const struct memory_view *v, const struct sn
 	char text[TEXT_CELL + 1] = "~";
 	int about = fn->alloc_estimated;
 
-	text__name(&name, fn->name, (size_t)name_width(v));
-	cell(out, v, name.s, -name_width(v));
+	text__name(&name, fn->name, (size_t)name_width(v, NUMBERS_WIDTH));
+	cell(out, v, name.s, -name_width(v, NUMBERS_WIDTH));
 	memory__bytes(text + about, (double)sums__live_bytes(a));
 	cell(out, v, text, 10);
 	text[0] = '~';
@@ -403,7 +441,7 @@ static void growth_head(struct strbuf *out, const struct memory_view *v,
 {
 	struct strbuf row = STRBUF_INIT;
 
-	text__cell(&row, "Grows in", -name_width(v), STYLE_PLAIN, false);
+	text__cell(&row, "Grows in", -name_width(v, GROWTH_WIDTH), STYLE_PLAIN, false);
 	strbuf__addf(&row, " %9s", "Faults");
 	if (m->has_maps)
 		strbuf__addf(&row, " %9s %9s %9s", "Data", "Mapped", "Unmapped");
@@ -424,8 +462,8 @@ static void growth_name(struct strbuf *out, const struct memory_view *v,
 	} else {
 		strbuf__adds(&full, g->frames[g->depth - 1]);
 	}
-	text__name(&name, full.s ? full.s : "", (size_t)name_width(v));
-	cell(out, v, name.s, -name_width(v));
+	text__name(&name, full.s ? full.s : "", (size_t)name_width(v, GROWTH_WIDTH));
+	cell(out, v, name.s, -name_width(v, GROWTH_WIDTH));
 	strbuf__free(&name);
 	strbuf__free(&full);
 }
@@ -517,13 +555,15 @@ static void growth(struct strbuf *out, const struct memory_view *v, const struct
 		line(out, v, STYLE_DIM, m->maps_why);
 }
 
-void memory__section(const struct snapshot *s, const struct memory_view *view, struct strbuf *out)
+void memory__section(const struct snapshot *s, const struct memory_view *of, struct strbuf *out)
 {
 	const struct snapshot_memory *m = s->memory;
+	struct memory_view fitted = *of, *view = &fitted;
 	struct strbuf text = STRBUF_INIT;
 
 	if (!m)
 		return;
+	fitted.longest = longest_name(s);
 	text__gap(out);
 	process(m, view, &text);
 	lines(out, view, STYLE_PLAIN, &text);

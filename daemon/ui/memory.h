@@ -12,6 +12,7 @@ struct memory_view {
 	unsigned int width; /* columns */
 	unsigned int limit; /* rows of a table; 0: some */
 	bool colour;
+	unsigned int longest; /* columns of the longest name: the section's own */
 };
 
 /* Nothing when memory was not traced. */

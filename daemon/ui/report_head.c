@@ -10,6 +10,7 @@
 #include <time.h>
 
 #include "base/clock.h"
+#include "base/utf8.h"
 #include "snapshot/snapshot.h"
 
 static void local_time(char out[TEXT_CELL], uint64_t unix_ns)
@@ -40,17 +41,9 @@ static void what(struct report *r)
 		     s->profile ? s->profile : "");
 }
 
-static void price_parts(struct report *r)
+static void price_of_probes(const struct snapshot *s, struct strbuf *line)
 {
-	const struct snapshot *s = r->s;
-	const struct {
-		const char *name;
-		double ratio;
-	} parts[] = { { "threads", s->overhead.threads_ratio },
-		      { "profile", s->overhead.profile_ratio },
-		      { "growth", s->overhead.growth_ratio } };
 	char hits[TEXT_CELL], each[TEXT_CELL], low[TEXT_CELL], high[TEXT_CELL], cpu[TEXT_CELL];
-	struct strbuf line = {};
 
 	text__count(hits, s->overhead.hits, 20);
 	text__duration(each, s->overhead.ns_per_hit);
@@ -58,17 +51,45 @@ static void price_parts(struct report *r)
 	text__duration(high, s->overhead.ns_per_hit_high);
 	text__percent(cpu, s->overhead.probes_ratio);
 	if (s->overhead.hits)
-		strbuf__addf(&line, "; probes %s: %s hits, %s each", cpu, hits, each);
+		strbuf__addf(line, "; probes %s: %s hits, %s each", cpu, hits, each);
 	if (s->overhead.hits && s->overhead.ns_per_hit_high)
-		strbuf__addf(&line, " (caches warm %s, cold %s)", low, high);
+		strbuf__addf(line, " (caches warm %s, cold %s)", low, high);
+}
+
+static void price_of_rest(const struct snapshot *s, struct strbuf *line)
+{
+	const struct {
+		const char *name;
+		double ratio;
+	} parts[] = { { "threads", s->overhead.threads_ratio },
+		      { "profile", s->overhead.profile_ratio },
+		      { "growth", s->overhead.growth_ratio } };
+	char cpu[TEXT_CELL];
+
 	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
 		text__percent(cpu, parts[i].ratio);
 		if (parts[i].ratio > 0)
-			strbuf__addf(&line, "; %s %s", parts[i].name, cpu);
+			strbuf__addf(line, "; %s %s", parts[i].name, cpu);
 	}
-	if (line.len)
-		report__sayf(r, STYLE_PLAIN, "  %s", line.s + 2);
-	strbuf__free(&line);
+}
+
+/* In one line where there is room. */
+static void price_parts(struct report *r)
+{
+	struct strbuf probes = STRBUF_INIT, rest = STRBUF_INIT;
+
+	price_of_probes(r->s, &probes);
+	price_of_rest(r->s, &rest);
+	if (!probes.len || utf8__width(probes.s) + utf8__width(rest.s) <= r->width) {
+		strbuf__adds(&probes, rest.s);
+		strbuf__reset(&rest);
+	}
+	if (probes.len)
+		report__sayf(r, STYLE_PLAIN, "  %s", probes.s + 2);
+	if (rest.len)
+		report__sayf(r, STYLE_PLAIN, "  %s", rest.s + 2);
+	strbuf__free(&probes);
+	strbuf__free(&rest);
 }
 
 static void price(struct report *r)

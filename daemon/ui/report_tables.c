@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/utf8.h"
 #include "snapshot/snapshot.h"
 #include "ui/marks.h"
 #include "ui/table.h"
@@ -75,29 +76,54 @@ static void legend(struct report *r, bool near_floor)
 	marks__legend(r->s, r->order, r->order_cnt, r->width, &r->text);
 }
 
-static void edges_head(struct report *r, int side)
+/* side: columns of a name at most. */
+static void edge_names(const struct report *r, const struct snapshot_edge *e, size_t side,
+		       struct strbuf *out)
+{
+	text__name(out, r->s->fns[e->caller].name, side);
+	strbuf__adds(out, " → ");
+	text__name(out, r->s->fns[e->callee].name, side);
+}
+
+static const char edges_title[] = "Caller → callee";
+
+static size_t widest_edge(const struct report *r, const uint32_t *rows, size_t cnt, size_t side)
+{
+	size_t widest = utf8__width(edges_title);
+
+	for (size_t i = 0; i < cnt; i++) {
+		struct strbuf names = STRBUF_INIT;
+		size_t width;
+
+		edge_names(r, &r->s->edges[rows[i]], side, &names);
+		width = utf8__width(names.s);
+		widest = width > widest ? width : widest;
+		strbuf__free(&names);
+	}
+	return widest;
+}
+
+static void edges_head(struct report *r, size_t columns)
 {
 	struct strbuf line = STRBUF_INIT;
 
 	text__gap(&r->text);
-	text__cell(&line, "Caller → callee", -(2 * side + 3), STYLE_PLAIN, false);
+	text__cell(&line, edges_title, -(int)columns, STYLE_PLAIN, false);
 	strbuf__addf(&line, " %8s %7s", "Calls", "Total");
 	report__say(r, STYLE_BOLD, line.s);
 	strbuf__free(&line);
 }
 
-/* side: columns of a name. Whether it is known of some of the calls only. */
-static bool edge(struct report *r, const struct snapshot_edge *e, int side)
+/* Whether it is known of some of the calls only. */
+static bool edge(struct report *r, const struct snapshot_edge *e, size_t side, size_t columns)
 {
-	const struct snapshot_fn *caller = &r->s->fns[e->caller], *callee = &r->s->fns[e->callee];
-	bool in_part = snapshot__in_part(caller) || snapshot__in_part(callee);
+	bool in_part = snapshot__in_part(&r->s->fns[e->caller]) ||
+		       snapshot__in_part(&r->s->fns[e->callee]);
 	struct strbuf names = STRBUF_INIT;
 	char cell[TEXT_CELL];
 
-	text__name(&names, caller->name, (size_t)side);
-	strbuf__adds(&names, " → ");
-	text__name(&names, callee->name, (size_t)side);
-	text__cell(&r->text, names.s, -(2 * side + 3), STYLE_PLAIN, false);
+	edge_names(r, e, side, &names);
+	text__cell(&r->text, names.s, -(int)columns, STYLE_PLAIN, false);
 	strbuf__free(&names);
 	text__count(cell, e->calls, 8);
 	text__cell(&r->text, cell, 9, STYLE_PLAIN, false);
@@ -113,20 +139,27 @@ static bool edge(struct report *r, const struct snapshot_edge *e, int side)
 static void edges(struct report *r)
 {
 	const struct snapshot *s = r->s;
-	int side = r->width > 48 ? ((int)r->width - 22) / 2 : 13;
-	size_t shown = 0, limit = r->opts->limit ? r->opts->limit : EDGES_SHOWN;
+	size_t side = r->width > 48 ? (r->width - 22) / 2 : 13, columns, cnt = 0;
+	size_t limit = r->opts->limit ? r->opts->limit : EDGES_SHOWN;
+	uint32_t *rows = calloc(s->edge_cnt + 1, sizeof(*rows));
 	bool in_part = false;
 
-	for (size_t i = 0; i < s->edge_cnt && shown < limit; i++) {
-		if (s->edges[i].caller >= s->fn_cnt || s->edges[i].callee >= s->fn_cnt)
-			continue;
-		if (!shown++)
-			edges_head(r, side);
-		in_part |= edge(r, &s->edges[i], side);
+	if (!rows) {
+		r->text.oom = true;
+		return;
 	}
+	for (size_t i = 0; i < s->edge_cnt && cnt < limit; i++)
+		if (s->edges[i].caller < s->fn_cnt && s->edges[i].callee < s->fn_cnt)
+			rows[cnt++] = (uint32_t)i;
+	columns = widest_edge(r, rows, cnt, side);
+	if (cnt)
+		edges_head(r, columns);
+	for (size_t i = 0; i < cnt; i++)
+		in_part |= edge(r, &s->edges[rows[i]], side, columns);
 	if (in_part)
 		report__say(r, STYLE_PLAIN,
 			    "  s  of the timed calls only: not all were, to keep to the budget");
+	free(rows);
 }
 
 /* Hardly any of its calls was timed, and none stands for the others. */

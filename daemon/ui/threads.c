@@ -233,7 +233,8 @@ static void lock_places(const struct snapshot_lock *l, unsigned int width, bool 
 		if (s->waiters_now)
 			strbuf__addf(&line, ": %" PRIu64 " now", s->waiters_now);
 		else
-			strbuf__addf(&line, ": %" PRIu64 " waits, %s", s->waits, waited);
+			strbuf__addf(&line, ": %" PRIu64 " wait%s, %s", s->waits,
+				     s->waits == 1 ? "" : "s", waited);
 		put_line(out, &line, width, STYLE_DIM, colour);
 	}
 	strbuf__free(&line);

@@ -8,6 +8,38 @@
 #include "base/utf8.h"
 #include "says.h"
 #include "synth.h"
+#include "synth_stacks.h"
+
+/* Lines of figures that are too long go on in another; the rest of the tables fit as they are. */
+Test(report, figures_that_do_not_fit_go_on_below)
+{
+	struct snapshot *s = synth__new();
+	char *narrow, *wide, line[512];
+
+	synth__add_stacks(s);
+	synth__add_native(s);
+	s->memory->rss_bytes = s->memory->rss_start_bytes = 123 << 20;
+	s->memory->anon_bytes = 100 << 20;
+	s->memory->mapped_bytes = (uint64_t)334 << 20;
+	narrow = print(s, 80, false);
+	wide = print(s, 160, false);
+	expect_says(narrow, ", cold 1.10µs)\n  threads 0.20%; profile 0.09%; growth 0.01%\n");
+	expect_says(wide, ", cold 1.10µs); threads 0.20%; profile 0.09%; growth 0.01%\n");
+	expect_says(narrow, " 100MB of it anonymous;\n  334MB mapped\n");
+	expect_says(wide, " 100MB of it anonymous; 334MB mapped\n");
+	expect_says(narrow, "\nThe total is exact, and net: frees of blocks from before the attach "
+			    "are in it\n");
+	/* no wider than the longest name */
+	cr_expect_lt(utf8__width(line_of(wide, "Caller → callee", line)), 160);
+	cr_expect_leq(utf8__width(line_of(narrow, "Caller → callee", line)), 80);
+	free(narrow);
+	s->memory->estimated = true; /* of blocks that were handed out since then */
+	narrow = print(s, 80, false);
+	expect_silent(narrow, "The total is exact");
+	free(narrow);
+	free(wide);
+	snapshot__free(s);
+}
 
 /* Tables only: what the target or the kernel says may be longer and wrap. */
 Test(report, tables_fit_and_align_at_every_width)
@@ -45,8 +77,8 @@ Test(report, says_what_was_traced_and_what_it_cost)
 	expect_says(text, "translator_sv2 (pid 4242), 10.0s from 20");
 	expect_says(text,
 		    "Overhead: 4.02% of a CPU (budget 2%), 12.5% of what the process used\n"
-		    "  probes 3.72%: 494632 hits, 812ns each (caches warm 700ns, cold 1.10µs); "
-		    "threads 0.20%; profile 0.09%; growth 0.01%");
+		    "  probes 3.72%: 494632 hits, 812ns each (caches warm 700ns, cold 1.10µs)\n"
+		    "  threads 0.20%; profile 0.09%; growth 0.01%\n");
 	expect_says(text, "an empty call shows 1.48µs");
 	expect_says(text, "Degraded: 1 function was taken off");
 	expect_says(text, "Lost: orphan_exits 14");
