@@ -98,8 +98,6 @@ static int load(struct threads *t, const struct target *target)
 
 static int attach(struct threads *t, const struct target *target)
 {
-	union bpf_iter_link_info info = { .task.pid = (rt_u32)target->pid };
-	LIBBPF_OPTS(bpf_iter_attach_opts, opts, .link_info = &info, .link_info_len = sizeof(info));
 	const struct bpf_program *progs[] = { t->skel->progs.sched_switch,
 					      t->skel->progs.sched_waking,
 					      t->skel->progs.sched_wakeup_new };
@@ -109,7 +107,7 @@ static int attach(struct threads *t, const struct target *target)
 		if (!t->links[i])
 			return -errno;
 	}
-	t->iter = bpf_program__attach_iter(t->skel->progs.look_at, &opts);
+	t->iter = iter__attach(t->skel->progs.look_at, target->pid);
 	return t->iter ? 0 : -errno;
 }
 
