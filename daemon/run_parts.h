@@ -29,6 +29,8 @@ struct run {
 	struct upkeep upkeep;
 	struct outputs outputs;
 	struct live *live;
+	bool draws; /* a live view, or how much of the duration is over */
+	uint64_t next_tick_ns;
 	uint64_t next_late_ns; /* 0: no library is waited for */
 	uint64_t next_draw_ns, next_write_ns, draw_ns, write_ns;
 	struct snapshot *last; /* of the last drawing */

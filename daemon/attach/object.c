@@ -12,6 +12,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "attach/doorbell.h"
 #include "attach/iter.h"
 #include "attach/mapped.h"
 #include "base/log.h"
@@ -126,6 +127,8 @@ int object__load(rt_u32 fn_cnt, bool raw, const struct attach_mode *mode, struct
 	err = err ?: mapped__new(obj.skel->maps.edges, &obj.edges);
 	err = err ?: mapped__new(obj.skel->maps.paths, &obj.paths);
 	err = err ?: mapped__new(obj.skel->maps.path_stats, &obj.path_stats);
+	if (!err && !(obj.doorbell = doorbell__new(obj.skel->maps.doorbell)))
+		err = -errno;
 	if (err) {
 		object__unload(&obj);
 		return err;
@@ -136,6 +139,7 @@ int object__load(rt_u32 fn_cnt, bool raw, const struct attach_mode *mode, struct
 
 void object__unload(struct object *obj)
 {
+	doorbell__free(obj->doorbell);
 	if (obj->skel) {
 		mapped__free(obj->skel->maps.fn_stats, obj->stats);
 		mapped__free(obj->skel->maps.fn_confs, obj->confs);

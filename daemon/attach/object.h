@@ -14,6 +14,7 @@
 #include "roletrace/abi.h"
 #include "roletrace/hist.h"
 
+struct doorbell;
 struct functions_bpf;
 
 /* Rows behind the planned functions that calibration uses. */
@@ -26,7 +27,8 @@ struct object {
 	rt_u32 shards;
 	rt_u32 chunk_cnt;
 	rt_u32 edge_cnt;
-	rt_u32 path_cnt;	  /* places in the table; ids are below path_cnt + RT_PATH_FIRST */
+	rt_u32 path_cnt; /* places in the table; ids are below path_cnt + RT_PATH_FIRST */
+	struct doorbell *doorbell;
 	struct prices warm, cold; /* once calibrated; the programs have the warm ones */
 	/* mapped maps */
 	struct rt_fn_stats *stats; /* [fn * shards + shard] */
