@@ -21,6 +21,7 @@ struct run {
 	struct plan *plan;
 	struct tracer *tracer;
 	struct threads *threads;       /* NULL: not watched */
+	bool threads_tried;	       /* to load them */
 	struct stacks *stacks;	       /* NULL: nobody asks for native ones */
 	struct profiler *profiler;     /* NULL: no profiles */
 	struct standing *standing;     /* NULL: nobody asks for stacks of who waits */

@@ -40,6 +40,11 @@ static int to_debug_log(enum libbpf_print_level level, const char *fmt, va_list 
 	return 0;
 }
 
+void object__log(void)
+{
+	libbpf_set_print(to_debug_log);
+}
+
 static rt_u32 power_of_two_at_least(rt_u32 n)
 {
 	rt_u32 p = 1;
@@ -113,7 +118,7 @@ int object__load(rt_u32 fn_cnt, bool raw, const struct attach_mode *mode, struct
 	struct object obj = { .mode = *mode, .fn_cnt = fn_cnt, .shards = pick_shards() };
 	int err;
 
-	libbpf_set_print(to_debug_log);
+	object__log();
 	obj.skel = functions_bpf__open();
 	if (!obj.skel)
 		return -errno;

@@ -40,7 +40,10 @@ struct object {
 	struct rt_path_stats *path_stats; /* [path id * shards + shard] */
 };
 
-/* Opens, sizes and loads. 0 or -errno; libbpf's own words of a failure go to the debug log. */
+/* From now on libbpf's own words of a failure go to the debug log. */
+void object__log(void);
+
+/* Opens, sizes and loads. 0 or -errno. */
 int object__load(rt_u32 fn_cnt, bool raw, const struct attach_mode *mode, struct object *out);
 void object__unload(struct object *obj);
 

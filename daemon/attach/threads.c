@@ -12,6 +12,7 @@
 
 #include "attach/iter.h"
 #include "attach/mapped.h"
+#include "attach/object.h"
 #include "attach/spent.h"
 #include "base/strbuf.h"
 #include "roletrace/spent.h"
@@ -111,8 +112,18 @@ static int attach(struct threads *t, const struct target *target)
 	return t->iter ? 0 : -errno;
 }
 
-int threads__new(const struct target *target, rt_u32 kernel_tgid, struct threads **out,
-		 char **reason)
+int threads__attach(struct threads *t, const struct target *target, rt_u32 kernel_tgid,
+		    char **reason)
+{
+	int err;
+
+	*reason = NULL;
+	t->skel->bss->target_tgid = kernel_tgid;
+	err = attach(t, target);
+	return err ? fail(reason, err, "cannot attach to the scheduler's events") : 0;
+}
+
+int threads__new(const struct target *target, struct threads **out, char **reason)
 {
 	struct threads *t = calloc(1, sizeof(*t));
 	int err;
@@ -120,6 +131,7 @@ int threads__new(const struct target *target, rt_u32 kernel_tgid, struct threads
 	*reason = NULL;
 	if (!t)
 		return fail(reason, -ENOMEM, "out of memory");
+	object__log();
 	t->skel = threads_bpf__open();
 	if (!t->skel) {
 		err = fail(reason, -errno, "cannot open the BPF programs");
@@ -128,12 +140,6 @@ int threads__new(const struct target *target, rt_u32 kernel_tgid, struct threads
 	err = load(t, target);
 	if (err) {
 		err = fail(reason, err, "cannot load the BPF programs");
-		goto err;
-	}
-	t->skel->bss->target_tgid = kernel_tgid;
-	err = attach(t, target);
-	if (err) {
-		err = fail(reason, err, "cannot attach to the scheduler's events");
 		goto err;
 	}
 	*out = t;
