@@ -128,29 +128,44 @@ def ready():
           rows)
 
 
-def cpu_and_rss(pid):
-    with open(f"/proc/{pid}/stat") as f:
-        fields = f.read().rsplit(")", 1)[1].split()
+def account(pid):
+    """CPU seconds to the ns, wake-ups, bytes of RSS of a process that has one thread."""
+    with open(f"/proc/{pid}/schedstat") as f:
+        cpu_ns = int(f.read().split()[0])
+    with open(f"/proc/{pid}/status") as f:
+        switches = int(re.search(r"^voluntary_ctxt_switches:\s*(\d+)", f.read(), re.M)[1])
     with open(f"/proc/{pid}/statm") as f:
         rss = int(f.read().split()[1]) * resource.getpagesize()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK"), rss
+    return cpu_ns / 1e9, switches, rss
+
+
+def called_now_and_then(target, seconds):
+    """50 calls of one function each tenth of a second."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        target.ask("bench_push", 50)
+        time.sleep(0.1)
 
 
 def daemon():
-    rows = []
+    rows, seconds = [], 30
+    quiet, calls = lambda target, s: time.sleep(s), called_now_and_then
     with Target() as t, tempfile.TemporaryDirectory() as d:
-        for what, args in (("polling at 1 Hz, file each 10 s (the defaults)", []),
-                           ("file each second", ["-i", "1"])):
-            tr = Tracer([ROLETRACE, "--pid", str(t.p.pid), "-f", "idle_*", "-o", f"json:{d}/out.json",
-                         *args], "attached to")
+        for what, args, meanwhile in (("quiet, file each 10 s (the defaults)", [], quiet),
+                                      ("500 calls/s, file each 10 s", [], calls),
+                                      ("quiet, file each second", ["-i", "1"], quiet)):
+            tr = Tracer([ROLETRACE, "--pid", str(t.p.pid), "-f", "idle_*", "-f", "bench_push",
+                         "-o", f"json:{d}/out.json", *args], "attached to")
             time.sleep(1)
-            cpu0, rss0 = cpu_and_rss(tr.p.pid)
-            time.sleep(30)
-            cpu1, rss1 = cpu_and_rss(tr.p.pid)
+            cpu0, switches0, rss0 = account(tr.p.pid)
+            meanwhile(t, seconds)
+            cpu1, switches1, rss1 = account(tr.p.pid)
             tr.stop()
-            rows.append([what, f"{(cpu1 - cpu0) / 30 * 100:.2f} %", f"{rss0 / 1e6:.1f} MB",
+            rows.append([what, f"{(cpu1 - cpu0) / seconds * 100:.2f} %",
+                         f"{(switches1 - switches0) / seconds:.1f}", f"{rss0 / 1e6:.1f} MB",
                          f"{rss1 / 1e6:.1f} MB"])
-    table("The daemon, 1,000 functions probed", ["", "CPU", "RSS after 1 s", "RSS after 31 s"], rows)
+    table("The daemon, 1,000 functions probed",
+          ["", "CPU", "wake-ups/s", "RSS after 1 s", "RSS after 31 s"], rows)
 
 
 def idle():

@@ -8,6 +8,7 @@
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
 
+#include "doorbell.bpf.h"
 #include "maps.bpf.h"
 #include "shadow.bpf.h"
 
@@ -25,9 +26,11 @@ static __always_inline rt_u32 entry_state(const struct task_struct *t, rt_u64 co
 	rt_u32 state = conf ? *(volatile rt_u32 *)&conf->state : 0;
 	rt_u32 live = RT_CONF_ENTRY_GEN(state), mark = state & RT_CONF_MARK_ENTRY;
 
-	if (live == RT_COOKIE_GEN(cookie) && !mark)
-		return state;
-	return mark && hand_over(cookie, live, 0) ? state : 0;
+	if ((live != RT_COOKIE_GEN(cookie) || mark) && !(mark && hand_over(cookie, live, 0)))
+		return 0;
+	if (conf)
+		note_hit(conf);
+	return state;
 }
 
 static __always_inline rt_u32 exit_state(const struct task_struct *t, rt_u64 cookie)
@@ -36,9 +39,11 @@ static __always_inline rt_u32 exit_state(const struct task_struct *t, rt_u64 coo
 	rt_u32 state = conf ? *(volatile rt_u32 *)&conf->state : 0;
 	rt_u32 live = RT_CONF_EXIT_GEN(state), mark = state & RT_CONF_MARK_EXIT;
 
-	if (live == RT_COOKIE_GEN(cookie) && !mark)
-		return state;
-	return mark && hand_over(cookie, live, 1) ? state : 0;
+	if ((live != RT_COOKIE_GEN(cookie) || mark) && !(mark && hand_over(cookie, live, 1)))
+		return 0;
+	if (conf)
+		note_hit(conf);
+	return state;
 }
 
 /* Whether a conditional jump with this condition (the low 4 bits of its opcode) is taken. */
@@ -186,6 +191,7 @@ int BPF_PROG(process_exec, struct task_struct *p, int old_pid)
 	stack_drop(old_pid);
 	gate = 0;
 	exec_seen = 1;
+	ring();
 	return 0;
 }
 

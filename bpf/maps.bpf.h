@@ -50,8 +50,8 @@ struct {
 	__type(value, struct rt_fn_stats);
 } fn_stats SEC(".maps");
 
-/* key: function id. value: what the daemon wants of it, and rare counters. Written by links and
- * windows, read by probes. */
+/* key: function id. value: what the daemon wants of it, rare counters, and whether it was hit.
+ * Written by links, windows and the first hits after a look, read by probes. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, BPF_F_MMAPABLE);
@@ -121,6 +121,7 @@ const volatile rt_u64 hist_bounds[16] = RT_HIST_BOUNDS;
 volatile rt_u32 target_tgid;
 volatile rt_u32 gate;	  /* 1: count */
 volatile rt_u8 catch_gen; /* the live generation of the catch sites */
+rt_u32 dozing;		  /* 1: the daemon is to be woken; back to 0 when that is done */
 volatile struct rt_prices prices;
 
 /* Written by the programs. */

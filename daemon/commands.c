@@ -30,7 +30,7 @@ int command__list(const struct options *opts)
 		err = target__open(opts->pid, &target, &reason);
 		if (err)
 			return code__say(code__of(err), reason, strerror(-err));
-		code = planning__target(opts, &machine.mode, &target, true, &plan);
+		code = planning__target(opts, &machine.mode, &target, true, NULL, &plan);
 		target__close(&target);
 	} else {
 		code = planning__file(opts, &(struct attach_mode){}, &plan);
@@ -58,7 +58,7 @@ static int check_process(const struct options *opts, const struct machine *machi
 	only_memory.no_functions = true;
 	if (opts->memory < OPTION_MEMORY_LIVE)
 		only_memory.memory = OPTION_MEMORY_LIVE;
-	code = planning__target(&only_memory, &machine->mode, &target, false, &plan);
+	code = planning__target(&only_memory, &machine->mode, &target, false, NULL, &plan);
 	if (!code) {
 		printf("\nprocess %d (%s), ", target.pid, target.comm);
 		plan__print_allocators(plan, stdout);

@@ -87,7 +87,8 @@ static int code_of_plan(int err, char *reason)
 }
 
 static int plan_of(const struct options *o, const struct attach_mode *mode, const struct target *t,
-		   bool list, struct plan **out, char **reason)
+		   bool list, const struct jail_meanwhile *meanwhile, struct plan **out,
+		   char **reason)
 {
 	struct plan_source *sources = calloc(t->object_cnt + 1, sizeof(*sources));
 	char root[64];
@@ -101,6 +102,8 @@ static int plan_of(const struct options *o, const struct attach_mode *mode, cons
 
 	if (!sources)
 		return -ENOMEM;
+	if (meanwhile)
+		in.meanwhile = *meanwhile;
 	sources[0] = (struct plan_source){ t->exe_fd, t->exe };
 	for (size_t i = 0; i < t->object_cnt; i++)
 		sources[i + 1] = (struct plan_source){ t->objects[i].fd, t->objects[i].path };
@@ -128,7 +131,7 @@ static bool add_late(const struct options *o, struct target *t)
 }
 
 int planning__target(const struct options *o, const struct attach_mode *mode, struct target *t,
-		     bool list, struct plan **out)
+		     bool list, const struct jail_meanwhile *meanwhile, struct plan **out)
 {
 	char *reason = NULL;
 	int err;
@@ -142,11 +145,11 @@ int planning__target(const struct options *o, const struct attach_mode *mode, st
 		err = target__add_late(t, "libc.so.6");
 	if (err)
 		return code__say(code__of(err), NULL, strerror(-err));
-	err = plan_of(o, mode, t, list, out, &reason);
+	err = plan_of(o, mode, t, list, meanwhile, out, &reason);
 	if (err == -ENOENT && add_late(o, t)) {
 		free(reason);
 		reason = NULL;
-		err = plan_of(o, mode, t, list, out, &reason);
+		err = plan_of(o, mode, t, list, meanwhile, out, &reason);
 	}
 	return code_of_plan(err, reason);
 }

@@ -76,10 +76,29 @@ static int judge_return_probes(const struct options *o, const struct plan *plan)
 	return CODE_NOT_ALLOWED;
 }
 
+/* Functions can be traced without. */
+static void load_threads(void *arg)
+{
+	struct run *r = arg;
+	char *reason = NULL;
+	int err;
+
+	if (r->opts->no_threads || r->threads_tried)
+		return;
+	r->threads_tried = true;
+	err = threads__new(&r->target, &r->threads, &reason);
+	if (err)
+		log_warn("%s", reason ? reason : strerror(-err));
+	free(reason);
+}
+
 static int make_plan(struct run *r)
 {
+	struct jail_meanwhile meanwhile = { load_threads, r };
+
 	if (!r->opts->no_functions || r->opts->memory >= OPTION_MEMORY_LIVE)
-		return planning__target(r->opts, &r->machine->mode, &r->target, false, &r->plan);
+		return planning__target(r->opts, &r->machine->mode, &r->target, false, &meanwhile,
+					&r->plan);
 	r->plan = calloc(1, sizeof(*r->plan));
 	if (!r->plan)
 		return code__say(CODE_FAILED, NULL, "out of memory");
@@ -146,15 +165,21 @@ static int code_of_attach(const struct run *r, int err, char *reason)
 	return code__say(code__of(err), reason, strerror(-err));
 }
 
-/* Functions can be traced without. */
 static void watch_threads(struct run *r)
 {
 	char *reason = NULL;
-	int err = threads__new(&r->target, tracer__kernel_tgid(r->tracer), &r->threads, &reason);
+	int err;
 
-	if (err)
-		log_warn("%s", reason ? reason : strerror(-err));
+	load_threads(r);
+	if (!r->threads)
+		return;
+	err = threads__attach(r->threads, &r->target, tracer__kernel_tgid(r->tracer), &reason);
+	if (!err)
+		return;
+	log_warn("%s", reason ? reason : strerror(-err));
 	free(reason);
+	threads__free(r->threads);
+	r->threads = NULL;
 }
 
 static int keep_stacks(struct run *r)
@@ -228,8 +253,7 @@ static int attach(struct run *r)
 	err = attach_tracer(r, &reason);
 	if (err)
 		return code_of_attach(r, err, reason);
-	if (!r->opts->no_threads)
-		watch_threads(r);
+	watch_threads(r);
 	co.threads = r->threads;
 	err = attach_profiler(r);
 	if (err)

@@ -7,9 +7,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/timerfd.h>
 #include <unistd.h>
 
+#include "attach/doorbell.h"
 #include "attach/stacks.h"
 #include "attach/tracer.h"
 #include "attach/upkeep.h"
@@ -34,6 +34,9 @@
 #define DEFAULT_WRITE_NS (10 * NS_PER_SEC)
 #define LATE_NS NS_PER_SEC
 #define PROGRESS_NS (NS_PER_SEC / 5)
+#define PROGRESS_STEPS 16 /* of a duration, where no terminal shows each second of it */
+#define LEAST_TICK_NS (10 * NS_PER_MS)
+#define DOZE_NS (NS_PER_SEC / 2) /* what is looked at by the clock alone can wait so long */
 
 void run__clear_screen(void *run)
 {
@@ -45,17 +48,6 @@ void run__clear_screen(void *run)
 static uint64_t seconds_or(double s, uint64_t otherwise_ns)
 {
 	return s > 0 ? (uint64_t)llround(s * 1e9) : otherwise_ns;
-}
-
-static bool draws_live(const struct run *r)
-{
-	return !r->session->stop_ns && !r->outputs.on_stdout && isatty(STDOUT_FILENO);
-}
-
-/* Several at once would draw over each other. */
-static bool draws(const struct run *r)
-{
-	return r->opts->pids.cnt < 2 && (r->session->stop_ns || draws_live(r));
 }
 
 static void draw(struct run *r, const struct snapshot *s, uint64_t now)
@@ -93,10 +85,28 @@ static void look_for_late(struct run *r, uint64_t now)
 	r->next_late_ns = target__look_for_late(&r->target) ? now + LATE_NS : 0;
 }
 
-static void on_tick(struct run *r)
+static uint64_t sooner(uint64_t a, uint64_t b)
 {
-	uint64_t now = clock__mono_ns();
-	bool draw_now = now >= r->next_draw_ns && draws(r);
+	return a < b ? a : b;
+}
+
+/* When there is something to do again. Each wake-up finds cold caches: better few of them. */
+static uint64_t next_tick(const struct run *r, uint64_t now)
+{
+	bool dozes = tracer__dozes(r->tracer) && !r->stacks && !r->next_late_ns;
+	uint64_t next = now + (dozes ? DOZE_NS : GOVERNOR_INTERVAL_NS);
+
+	next = sooner(next, r->next_write_ns);
+	next = sooner(next, collector__next_ns(r->collector));
+	if (r->draws)
+		next = sooner(next, r->next_draw_ns);
+	/* what failed is due still */
+	return next > now + LEAST_TICK_NS ? next : now + LEAST_TICK_NS;
+}
+
+static void on_tick(struct run *r, uint64_t now)
+{
+	bool draw_now = now >= r->next_draw_ns && r->draws;
 	struct snapshot *s;
 	bool write_now;
 	int err;
@@ -109,7 +119,7 @@ static void on_tick(struct run *r)
 	look_for_late(r, now);
 	say_stalls(r, now);
 	write_now = now >= r->next_write_ns;
-	if (!draw_now && draws(r) && !r->session->stop_ns)
+	if (!draw_now && r->draws && !r->session->stop_ns)
 		live__draw_again(r->live, stdout);
 	if (!draw_now && !write_now)
 		return;
@@ -117,6 +127,7 @@ static void on_tick(struct run *r)
 	err = collector__snapshot(r->collector, &s);
 	if (err) {
 		log_warn("collect: failed to read the counters: %s", strerror(-err));
+		r->next_write_ns = r->next_draw_ns = now + NS_PER_SEC;
 		return;
 	}
 	if (write_now) {
@@ -131,56 +142,74 @@ static void on_tick(struct run *r)
 	r->last = s;
 }
 
+static void tick(struct run *r)
+{
+	uint64_t now = clock__mono_ns();
+
+	on_tick(r, now);
+	r->next_tick_ns = next_tick(r, now);
+}
+
+/* Several at once would draw over each other. */
+static void choose_drawing(struct run *r)
+{
+	bool one = r->opts->pids.cnt<2, timed = r->opts->duration_s> 0;
+	uint64_t duration_ns = (uint64_t)llround(r->opts->duration_s * 1e9);
+
+	r->draws = one && (timed || (!r->outputs.on_stdout && isatty(STDOUT_FILENO)));
+	if (timed)
+		r->draw_ns = sooner(r->draw_ns, PROGRESS_NS);
+	/* there, each quarter is a line */
+	if (timed && !isatty(STDERR_FILENO) && r->draw_ns < duration_ns / PROGRESS_STEPS)
+		r->draw_ns = duration_ns / PROGRESS_STEPS;
+}
+
 static void start(struct run *r)
 {
-	uint64_t tick_ns = GOVERNOR_INTERVAL_NS, now;
-	struct itimerspec it = {};
+	uint64_t now;
 
 	r->draw_ns = seconds_or(r->opts->interval_s, DEFAULT_DRAW_NS);
 	r->write_ns = seconds_or(r->opts->interval_s, DEFAULT_WRITE_NS);
-	if (r->opts->duration_s > 0 && r->draw_ns > PROGRESS_NS)
-		r->draw_ns = PROGRESS_NS;
-	if (r->opts->interval_s > 0 && r->write_ns < tick_ns)
-		tick_ns = r->write_ns;
-	it.it_value.tv_nsec = it.it_interval.tv_nsec = (long)tick_ns;
-	timerfd_settime(r->session->timer_fd, 0, &it, NULL);
-
+	choose_drawing(r);
 	collector__start(r->collector);
 	now = clock__mono_ns();
 	session__start(r->session, now);
 	r->next_draw_ns = now + r->draw_ns;
 	r->next_write_ns = now + r->write_ns;
 	r->next_late_ns = now;
+	r->next_tick_ns = now + sooner(GOVERNOR_INTERVAL_NS, r->write_ns);
 	log_info("attached to %d (%s): %u functions, %zu probes, %llu ms", r->target.pid,
 		 r->target.comm, tracer__fn_cnt(r->tracer), tracer__probe_cnt(r->tracer),
 		 (unsigned long long)((now - r->begin_ns) / NS_PER_MS));
 }
 
-/* How long to sleep; -1: until something happens. */
-static int wait_ms(const struct session *s)
+/* Until something happens, the next tick, or the end. */
+static int sleep_until_next(const struct run *r, struct pollfd *fds, nfds_t cnt)
 {
+	const struct session *s = r->session;
 	uint64_t now = clock__mono_ns();
+	uint64_t next = s->stop_ns ? sooner(r->next_tick_ns, s->stop_ns) : r->next_tick_ns;
+	uint64_t ns = now < next ? next - now : 0;
+	struct timespec t = { (time_t)(ns / NS_PER_SEC), (long)(ns % NS_PER_SEC) };
 
-	if (!s->stop_ns)
-		return -1;
-	return now < s->stop_ns ? (int)((s->stop_ns - now + NS_PER_MS - 1) / NS_PER_MS) : 0;
+	return ppoll(fds, cnt, &t, NULL);
 }
 
 /* Until a signal, the target's end, or the time is up. */
 static enum run_end loop(struct run *r)
 {
 	struct session *s = r->session;
+	struct doorbell *bell = tracer__object(r->tracer)->doorbell;
 	struct pollfd fds[] = {
 		{ .fd = s->signal_fd, .events = POLLIN },
 		{ .fd = r->target.pidfd, .events = POLLIN },
-		{ .fd = s->timer_fd, .events = POLLIN },
+		{ .fd = doorbell__fd(bell), .events = POLLIN },
 		{ .fd = r->stacks ? stacks__fd(r->stacks) : -1, .events = POLLIN },
 		{ .fd = latecomers__fd(r->latecomers), .events = POLLIN },
 	};
-	uint64_t ticks;
 
 	while (!session__is_over(s)) {
-		if (poll(fds, 5, wait_ms(s)) < 0 && errno != EINTR)
+		if (sleep_until_next(r, fds, 5) < 0 && errno != EINTR)
 			break;
 		if (fds[0].revents)
 			session__take_signal(s);
@@ -195,8 +224,10 @@ static enum run_end loop(struct run *r)
 			stacks__tick(r->stacks, clock__mono_ns());
 		if (fds[4].revents)
 			latecomers__look(r->latecomers);
-		if (fds[2].revents && read(s->timer_fd, &ticks, sizeof(ticks)) == sizeof(ticks))
-			on_tick(r);
+		if (fds[2].revents)
+			doorbell__answer(bell);
+		if (fds[2].revents || clock__mono_ns() >= r->next_tick_ns)
+			tick(r);
 	}
 	return RUN_LEFT;
 }

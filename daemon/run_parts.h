@@ -21,6 +21,7 @@ struct run {
 	struct plan *plan;
 	struct tracer *tracer;
 	struct threads *threads;       /* NULL: not watched */
+	bool threads_tried;	       /* to load them */
 	struct stacks *stacks;	       /* NULL: nobody asks for native ones */
 	struct profiler *profiler;     /* NULL: no profiles */
 	struct standing *standing;     /* NULL: nobody asks for stacks of who waits */
@@ -29,6 +30,8 @@ struct run {
 	struct upkeep upkeep;
 	struct outputs outputs;
 	struct live *live;
+	bool draws; /* a live view, or how much of the duration is over */
+	uint64_t next_tick_ns;
 	uint64_t next_late_ns; /* 0: no library is waited for */
 	uint64_t next_draw_ns, next_write_ns, draw_ns, write_ns;
 	struct snapshot *last; /* of the last drawing */

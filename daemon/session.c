@@ -7,7 +7,6 @@
 #include <string.h>
 #include <sys/signalfd.h>
 #include <sys/syscall.h>
-#include <sys/timerfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -29,8 +28,7 @@ int session__open(struct session *s, const struct options *opts)
 	sigprocmask(SIG_BLOCK, &set, &s->old_mask);
 	signal(SIGPIPE, SIG_IGN);
 	s->signal_fd = signalfd(-1, &set, SFD_CLOEXEC);
-	s->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
-	if (s->signal_fd < 0 || s->timer_fd < 0)
+	if (s->signal_fd < 0)
 		return code__say(CODE_FAILED, NULL, strerror(errno));
 	return CODE_OK;
 }
@@ -42,9 +40,7 @@ void session__close(struct session *s)
 	s->held = false;
 	if (s->signal_fd >= 0)
 		close(s->signal_fd);
-	if (s->timer_fd >= 0)
-		close(s->timer_fd);
-	s->signal_fd = s->timer_fd = -1;
+	s->signal_fd = -1;
 }
 
 void session__start(struct session *s, uint64_t now_ns)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What lasts as long as roletrace itself, over the runs of --follow: the signals and the clock as
- * file descriptors, the child that a command line started, the end of --duration.
+ * What lasts as long as roletrace itself, over the runs of --follow: the signals as a file
+ * descriptor, the child that a command line started, the end of --duration.
  */
 #ifndef SESSION_H
 #define SESSION_H
@@ -16,7 +16,7 @@ struct options;
 struct session {
 	const struct options *opts;
 	sigset_t old_mask;
-	int signal_fd, timer_fd;
+	int signal_fd;
 	pid_t child;	   /* started by us; 0: none */
 	bool held;	   /* it has not been let run yet */
 	bool stopped;	   /* a signal said so */

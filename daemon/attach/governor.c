@@ -36,8 +36,11 @@
 #define KNEES 2.0	  /* slowed by so much */
 #define LOGGED_STEPS 8u	  /* at one time */
 
-#define LOOK_S 0.08	   /* a shorter time says little, however often we are called */
-#define CLUSTERED_MAX 256u /* functions with a sample: 32 KB each */
+#define LOOK_S 0.08		 /* a shorter time says little, however often we are called */
+#define RATE_LEAST 0.1		 /* calls per second: as good as none */
+#define BUSY 0.10		 /* of the budget: looks go on */
+#define BUSY_NS (2 * NS_PER_SEC) /* after that, too: traffic comes in bursts */
+#define CLUSTERED_MAX 256u	 /* functions with a sample: 32 KB each */
 
 #define CALM_NS (3 * NS_PER_SEC)
 #define CALM_MAX_NS (60 * NS_PER_SEC)
@@ -61,9 +64,10 @@ struct governor *governor__new(const struct plan *plan, struct object *obj, stru
 		g->cpu_clock = CLOCK_MONOTONIC;
 	g->seed = clock__unix_ns() | 1;
 	g->fns = calloc(plan->fn_cnt + 1, sizeof(*g->fns));
+	g->lively = calloc(plan->fn_cnt + 1, sizeof(*g->lively));
 	g->modes = calloc(plan->fn_cnt + 1, sizeof(*g->modes));
 	g->order = calloc(plan->fn_cnt + 1, sizeof(*g->order));
-	if (!g->fns || !g->modes || !g->order) {
+	if (!g->fns || !g->lively || !g->modes || !g->order) {
 		governor__free(g);
 		return NULL;
 	}
@@ -82,6 +86,7 @@ void governor__free(struct governor *g)
 	for (size_t fn = 0; g->fns && fn < g->plan->fn_cnt; fn++)
 		clusters__free(g->fns[fn].clusters);
 	free(g->fns);
+	free(g->lively);
 	free(g->modes);
 	free(g->order);
 	vec__free(&g->steps);
@@ -143,6 +148,7 @@ void governor__step_to(struct governor *g, rt_u32 fn, enum governor_mode to, uin
 	g->not_exact += (to != GOVERNOR_EXACT) - (f->mode != GOVERNOR_EXACT);
 	f->mode = (rt_u8)to;
 	f->calm_looks = 0;
+	g->lively[fn] = true;
 	g->modes[fn] = links_mode_of(f->mode);
 }
 
@@ -288,6 +294,17 @@ static void smooth(double *v, double seen)
 	*v = seen > *v ? seen : (*v * 3 + seen) / 4;
 }
 
+/* Hits since the last look, no more than RT_HITS_MUCH. */
+static rt_u32 take_hits(struct governor *g, rt_u32 fn)
+{
+	volatile rt_u32 *hits = &g->obj->confs[fn].hits;
+	rt_u32 n = *hits;
+
+	if (n)
+		*hits = 0;
+	return n;
+}
+
 /* What a function spent since the last look on probes that stay. */
 static double look_at(struct governor *g, rt_u32 fn, double elapsed_s)
 {
@@ -311,15 +328,62 @@ static double look_at(struct governor *g, rt_u32 fn, double elapsed_s)
 	return (double)spent_ns / 1e9 / elapsed_s;
 }
 
+/*
+ * The counters of each function are a cache line per shard, cold when we come: only those of
+ * functions that were hit, or of which there is something to forget, are read. A hit shows before
+ * it is counted, so there is always one look more.
+ */
+static double look_at_all(struct governor *g, double elapsed_s, bool *much)
+{
+	double spent = 0;
+
+	for (rt_u32 fn = 0; fn < g->plan->fn_cnt; fn++) {
+		struct governed *f = &g->fns[fn];
+		rt_u32 hits = take_hits(g, fn);
+		double cost;
+
+		if (!hits && !g->lively[fn])
+			continue;
+		cost = look_at(g, fn, elapsed_s);
+		spent += cost;
+		*much |= hits >= RT_HITS_MUCH;
+		g->lively[fn] = hits || cost > 0 || f->rate > RATE_LEAST;
+		if (!g->lively[fn] && f->mode != GOVERNOR_OFF)
+			f->rate = 0;
+	}
+	return spent;
+}
+
+static bool has_cause(const struct governor *g, uint64_t now_ns)
+{
+	return g->not_exact || g->over || now_ns < g->busy_ns + BUSY_NS;
+}
+
+static void set_dozing(const struct governor *g, bool dozing)
+{
+	*(volatile rt_u32 *)&g->obj->skel->bss->dozing = dozing;
+}
+
+bool governor__dozes(const struct governor *g)
+{
+	return g->budget < 0 || *(volatile rt_u32 *)&g->obj->skel->bss->dozing;
+}
+
 static void look(struct governor *g, uint64_t now_ns)
 {
-	double elapsed_s = (double)(now_ns - g->last_ns) / 1e9, spent = 0;
+	double elapsed_s = (double)(now_ns - g->last_ns) / 1e9, spent;
+	bool much = false;
 
 	if (elapsed_s < LOOK_S)
 		return;
-	for (rt_u32 fn = 0; fn < g->plan->fn_cnt; fn++)
-		spent += look_at(g, fn, elapsed_s);
+	/* before the hits are taken: what is hit from now on rings */
+	set_dozing(g, !has_cause(g, now_ns));
+	spent = look_at_all(g, elapsed_s, &much);
 	g->last_ns = now_ns;
+	if (much || spent > BUSY * g->budget) {
+		g->busy_ns = now_ns;
+		set_dozing(g, false);
+	}
 	smooth(&g->lasting, spent);
 	if (spent <= SHED_AT * g->budget)
 		g->over = 0;
@@ -433,13 +497,14 @@ void governor__start(struct governor *g, uint64_t now_ns)
 {
 	uint64_t cpu_ns = clock__ns(g->cpu_clock);
 
-	g->start_ns = g->last_ns = now_ns;
+	g->start_ns = g->last_ns = g->busy_ns = now_ns;
 	g->next_timing_ns = now_ns;
 	g->next_counting_ns = now_ns;
 	for (rt_u32 fn = 0; fn < g->plan->fn_cnt; fn++) {
 		g->fns[fn].since_ns = g->fns[fn].counted_at_ns = now_ns;
 		g->fns[fn].since_cpu_ns = g->fns[fn].counted_at_cpu_ns = cpu_ns;
 		g->lasting += ledger__lasting_cost(g, fn);
+		g->lively[fn] = true;
 	}
 }
 

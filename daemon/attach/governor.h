@@ -2,8 +2,9 @@
 /*
  * Keeps what tracing costs the target under a budget. New probes go in through a canary: entries
  * only, for some ms, and what is hot there never gets exit probes. Afterwards it looks at the
- * counters each GOVERNOR_INTERVAL_NS, and when the price of the hits exceeds the budget for two
- * looks in a row (far above: one), the dearest functions step down, as far as they must:
+ * counters each GOVERNOR_INTERVAL_NS (less often while little is called), and when the price of the
+ * hits exceeds the budget for two looks in a row (far above: one), the dearest functions step down,
+ * as far as they must:
  *
  *   exact     every call is timed
  *   sampled   every call is counted; those of random windows are timed
@@ -74,8 +75,11 @@ int governor__arm(struct governor *g);
 /* So much of the budget is taken by what are no probes of functions, of a CPU. */
 void governor__reserve(struct governor *g, double ratio);
 void governor__start(struct governor *g, uint64_t now_ns);
-/* Call about each GOVERNOR_INTERVAL_NS. */
+/* Call after each GOVERNOR_INTERVAL_NS; while it dozes, when the doorbell rings or after the time
+ * that a step may take at most. */
 void governor__tick(struct governor *g, uint64_t now_ns);
+/* Whether nothing goes on: the first function that is hit more often rings the doorbell. */
+bool governor__dozes(const struct governor *g);
 /* Ends an open window; from now on nothing changes. */
 void governor__stop(struct governor *g);
 /* Whether links may be changed now: no window is open. */

@@ -48,10 +48,11 @@ struct governor {
 	double whole, budget; /* of a CPU; budget: what of it is for probes of functions */
 	clockid_t cpu_clock;  /* of the target */
 	struct governed *fns;
+	bool *lively;  /* by function: hit lately, or its rate has not gone down yet */
 	rt_u8 *modes;  /* scratch: enum links_mode */
 	rt_u32 *order; /* scratch */
-	uint64_t start_ns, last_ns;
-	double lasting; /* cost of the probes that stay, of a CPU, smoothed */
+	uint64_t start_ns, last_ns, busy_ns; /* last: look; busy: when there was cause for one */
+	double lasting;			     /* cost of the probes that stay, of a CPU, smoothed */
 	unsigned int over;
 	size_t not_exact, unlogged, clustered;
 	rt_u32 cursor[GOVERNOR_OFF + 1]; /* of windows: who is next */

@@ -4,6 +4,7 @@
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 #include <errno.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "base/strbuf.h"
@@ -31,11 +32,25 @@ int iter__read(const struct bpf_link *link, struct strbuf *out)
 	return err ?: out->oom ? -ENOMEM : 0;
 }
 
-int iter__run(const struct bpf_program *prog, int pid, struct strbuf *out)
+/*
+ * Not by LIBBPF_OPTS: this struct ends in padding, which an initializer may leave as it was (gcc
+ * without optimization does), and libbpf refuses options it does not know.
+ */
+struct bpf_link *iter__attach(const struct bpf_program *prog, int pid)
 {
 	union bpf_iter_link_info info = { .task.pid = (__u32)pid };
-	LIBBPF_OPTS(bpf_iter_attach_opts, opts, .link_info = &info, .link_info_len = sizeof(info));
-	struct bpf_link *link = bpf_program__attach_iter(prog, &opts);
+	struct bpf_iter_attach_opts opts;
+
+	memset(&opts, 0, sizeof(opts));
+	opts.sz = sizeof(opts);
+	opts.link_info = &info;
+	opts.link_info_len = sizeof(info);
+	return bpf_program__attach_iter(prog, &opts);
+}
+
+int iter__run(const struct bpf_program *prog, int pid, struct strbuf *out)
+{
+	struct bpf_link *link = iter__attach(prog, pid);
 	int err;
 
 	if (!link)

@@ -12,6 +12,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "attach/doorbell.h"
 #include "attach/iter.h"
 #include "attach/mapped.h"
 #include "base/log.h"
@@ -37,6 +38,11 @@ static int to_debug_log(enum libbpf_print_level level, const char *fmt, va_list 
 	if (level != LIBBPF_DEBUG)
 		log_debug("attach: %s", line);
 	return 0;
+}
+
+void object__log(void)
+{
+	libbpf_set_print(to_debug_log);
 }
 
 static rt_u32 power_of_two_at_least(rt_u32 n)
@@ -112,7 +118,7 @@ int object__load(rt_u32 fn_cnt, bool raw, const struct attach_mode *mode, struct
 	struct object obj = { .mode = *mode, .fn_cnt = fn_cnt, .shards = pick_shards() };
 	int err;
 
-	libbpf_set_print(to_debug_log);
+	object__log();
 	obj.skel = functions_bpf__open();
 	if (!obj.skel)
 		return -errno;
@@ -126,6 +132,8 @@ int object__load(rt_u32 fn_cnt, bool raw, const struct attach_mode *mode, struct
 	err = err ?: mapped__new(obj.skel->maps.edges, &obj.edges);
 	err = err ?: mapped__new(obj.skel->maps.paths, &obj.paths);
 	err = err ?: mapped__new(obj.skel->maps.path_stats, &obj.path_stats);
+	if (!err && !(obj.doorbell = doorbell__new(obj.skel->maps.doorbell)))
+		err = -errno;
 	if (err) {
 		object__unload(&obj);
 		return err;
@@ -136,6 +144,7 @@ int object__load(rt_u32 fn_cnt, bool raw, const struct attach_mode *mode, struct
 
 void object__unload(struct object *obj)
 {
+	doorbell__free(obj->doorbell);
 	if (obj->skel) {
 		mapped__free(obj->skel->maps.fn_stats, obj->stats);
 		mapped__free(obj->skel->maps.fn_confs, obj->confs);

@@ -14,6 +14,7 @@
 #include "roletrace/abi.h"
 #include "roletrace/hist.h"
 
+struct doorbell;
 struct functions_bpf;
 
 /* Rows behind the planned functions that calibration uses. */
@@ -26,7 +27,8 @@ struct object {
 	rt_u32 shards;
 	rt_u32 chunk_cnt;
 	rt_u32 edge_cnt;
-	rt_u32 path_cnt;	  /* places in the table; ids are below path_cnt + RT_PATH_FIRST */
+	rt_u32 path_cnt; /* places in the table; ids are below path_cnt + RT_PATH_FIRST */
+	struct doorbell *doorbell;
 	struct prices warm, cold; /* once calibrated; the programs have the warm ones */
 	/* mapped maps */
 	struct rt_fn_stats *stats; /* [fn * shards + shard] */
@@ -38,7 +40,10 @@ struct object {
 	struct rt_path_stats *path_stats; /* [path id * shards + shard] */
 };
 
-/* Opens, sizes and loads. 0 or -errno; libbpf's own words of a failure go to the debug log. */
+/* From now on libbpf's own words of a failure go to the debug log. */
+void object__log(void);
+
+/* Opens, sizes and loads. 0 or -errno. */
 int object__load(rt_u32 fn_cnt, bool raw, const struct attach_mode *mode, struct object *out);
 void object__unload(struct object *obj);
 

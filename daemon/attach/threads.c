@@ -12,6 +12,7 @@
 
 #include "attach/iter.h"
 #include "attach/mapped.h"
+#include "attach/object.h"
 #include "attach/spent.h"
 #include "base/strbuf.h"
 #include "roletrace/spent.h"
@@ -98,8 +99,6 @@ static int load(struct threads *t, const struct target *target)
 
 static int attach(struct threads *t, const struct target *target)
 {
-	union bpf_iter_link_info info = { .task.pid = (rt_u32)target->pid };
-	LIBBPF_OPTS(bpf_iter_attach_opts, opts, .link_info = &info, .link_info_len = sizeof(info));
 	const struct bpf_program *progs[] = { t->skel->progs.sched_switch,
 					      t->skel->progs.sched_waking,
 					      t->skel->progs.sched_wakeup_new };
@@ -109,12 +108,22 @@ static int attach(struct threads *t, const struct target *target)
 		if (!t->links[i])
 			return -errno;
 	}
-	t->iter = bpf_program__attach_iter(t->skel->progs.look_at, &opts);
+	t->iter = iter__attach(t->skel->progs.look_at, target->pid);
 	return t->iter ? 0 : -errno;
 }
 
-int threads__new(const struct target *target, rt_u32 kernel_tgid, struct threads **out,
-		 char **reason)
+int threads__attach(struct threads *t, const struct target *target, rt_u32 kernel_tgid,
+		    char **reason)
+{
+	int err;
+
+	*reason = NULL;
+	t->skel->bss->target_tgid = kernel_tgid;
+	err = attach(t, target);
+	return err ? fail(reason, err, "cannot attach to the scheduler's events") : 0;
+}
+
+int threads__new(const struct target *target, struct threads **out, char **reason)
 {
 	struct threads *t = calloc(1, sizeof(*t));
 	int err;
@@ -122,6 +131,7 @@ int threads__new(const struct target *target, rt_u32 kernel_tgid, struct threads
 	*reason = NULL;
 	if (!t)
 		return fail(reason, -ENOMEM, "out of memory");
+	object__log();
 	t->skel = threads_bpf__open();
 	if (!t->skel) {
 		err = fail(reason, -errno, "cannot open the BPF programs");
@@ -130,12 +140,6 @@ int threads__new(const struct target *target, rt_u32 kernel_tgid, struct threads
 	err = load(t, target);
 	if (err) {
 		err = fail(reason, err, "cannot load the BPF programs");
-		goto err;
-	}
-	t->skel->bss->target_tgid = kernel_tgid;
-	err = attach(t, target);
-	if (err) {
-		err = fail(reason, err, "cannot attach to the scheduler's events");
 		goto err;
 	}
 	*out = t;

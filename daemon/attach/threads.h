@@ -15,12 +15,12 @@
 
 struct threads;
 
-/*
- * kernel_tgid is the process' id in the outermost pid namespace. 0, or -errno with one line in
- * *reason (malloc'd).
- */
-int threads__new(const struct target *target, rt_u32 kernel_tgid, struct threads **out,
-		 char **reason);
+/* Loads the programs: before it is known what is traced. 0, or -errno with one line in *reason
+ * (malloc'd). */
+int threads__new(const struct target *target, struct threads **out, char **reason);
+/* Attaches them; kernel_tgid is the process' id in the outermost pid namespace. As above. */
+int threads__attach(struct threads *t, const struct target *target, rt_u32 kernel_tgid,
+		    char **reason);
 void threads__free(struct threads *t);
 
 void threads__start(struct threads *t, uint64_t now_ns);

@@ -374,6 +374,14 @@ void tracer__tick(struct tracer *t, uint64_t now_ns)
 	}
 }
 
+/* Allocators are called all the time; without links for many sites the main thread's end must be
+ * seen soon. */
+bool tracer__dozes(const struct tracer *t)
+{
+	return !t->memory && !t->rearm_always && !t->obj.mode.single_probes &&
+	       governor__idle(t->governor) && governor__dozes(t->governor);
+}
+
 void tracer__hold(struct tracer *t)
 {
 	governor__stop(t->governor);

@@ -41,8 +41,10 @@ struct tracer_opts {
 int tracer__new(const struct plan *plan, const struct target *target,
 		const struct tracer_opts *opts, struct tracer **out, char **reason);
 void tracer__start(struct tracer *t);
-/* Governor and verification; call about each GOVERNOR_INTERVAL_NS. */
+/* Governor and verification; call after each GOVERNOR_INTERVAL_NS. */
 void tracer__tick(struct tracer *t, uint64_t now_ns);
+/* Whether nothing goes on, so that the next tick may be later, or when the doorbell rings. */
+bool tracer__dozes(const struct tracer *t);
 /* Ends a window that is open: from then on no probe comes or goes until the end. */
 void tracer__hold(struct tracer *t);
 void tracer__stop(struct tracer *t);

@@ -6,6 +6,8 @@
 #include "base/log.h"
 
 #define LOOK_NS (NS_PER_SEC / 5)
+#define CALM_LOOK_NS (NS_PER_SEC / 2) /* while it is less than CALM of the budget */
+#define CALM 0.5
 #define LOOKS 3u /* in a row above the budget */
 
 static uint64_t spent_ns(const struct upkeep *u)
@@ -45,7 +47,7 @@ void upkeep__tick(struct upkeep *u, uint64_t now_ns)
 	uint64_t spent, took_ns = now_ns - u->look_ns;
 	double ratio;
 
-	if (u->budget < 0 || took_ns < LOOK_NS)
+	if (u->budget < 0 || took_ns < (u->calm ? CALM_LOOK_NS : LOOK_NS))
 		return;
 	spent = spent_ns(u);
 	ratio = u->look_ns && spent > u->spent_ns ? (double)(spent - u->spent_ns) / (double)took_ns
@@ -53,6 +55,7 @@ void upkeep__tick(struct upkeep *u, uint64_t now_ns)
 	u->look_ns = now_ns;
 	u->spent_ns = spent;
 	tracer__reserve(u->tracer, ratio);
+	u->calm = ratio < CALM * u->budget;
 	u->over = ratio > u->budget ? u->over + 1 : 0;
 	if (u->over >= LOOKS)
 		shed(u, ratio);

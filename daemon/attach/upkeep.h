@@ -7,6 +7,7 @@
 #ifndef ATTACH_UPKEEP_H
 #define ATTACH_UPKEEP_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "attach/profiler.h"
@@ -21,6 +22,7 @@ struct upkeep {
 	/* of the last look */
 	uint64_t look_ns, spent_ns;
 	unsigned int over; /* looks in a row */
+	bool calm;	   /* far below the budget: looks can wait */
 	bool said;
 };
 

@@ -7,6 +7,15 @@
 #include <unistd.h>
 
 #define BREAKPOINT 0xcc
+#define PAGE_BYTES 4096u
+
+/* The target's memory, a page at a time: sites are in order, many to a page, and what a read costs
+ * is the way there. */
+struct page {
+	int mem;
+	uint64_t address; /* 0: none was read yet */
+	unsigned char bytes[PAGE_BYTES];
+};
 
 static int maps_of(const struct target *t, const struct plan *plan, rt_u32 object,
 		   struct target_map **maps, size_t *cnt)
@@ -17,16 +26,35 @@ static int maps_of(const struct target *t, const struct plan *plan, rt_u32 objec
 		      : target__exe_maps(t, maps, cnt);
 }
 
-static int look_at(int mem, uint64_t addr, const struct plan_site *s, struct verify_result *res)
+static int read_byte(struct page *p, uint64_t addr, unsigned char *out)
 {
-	unsigned char byte;
+	uint64_t begin = addr & ~(uint64_t)(PAGE_BYTES - 1);
+	ssize_t n;
+
+	if (begin != p->address) {
+		p->address = 0;
+		n = pread(p->mem, p->bytes, PAGE_BYTES, (off_t)begin);
+		if (n != PAGE_BYTES)
+			return n < 0 && errno ? -errno : -EIO;
+		p->address = begin;
+	}
+	*out = p->bytes[addr - begin];
+	return 0;
+}
+
+static int look_at(struct page *page, uint64_t addr, const struct plan_site *s,
+		   struct verify_result *res)
+{
+	unsigned char byte = 0;
+	int err;
 
 	if (!addr) {
 		res->unmapped++;
 		return 0;
 	}
-	if (pread(mem, &byte, 1, (off_t)addr) != 1)
-		return errno ? -errno : -EIO;
+	err = read_byte(page, addr, &byte);
+	if (err)
+		return err;
 	if (byte == BREAKPOINT) {
 		res->armed++;
 		return 0;
@@ -50,11 +78,11 @@ int verify__sites(const struct target *t, const struct plan *plan, const struct 
 	struct verify_result res = { .unreached = out->unreached, .gaps = out->gaps };
 	struct target_map *maps = NULL;
 	size_t map_cnt = 0, armed_before = 0;
-	int mem, err = 0;
+	struct page page = { .mem = target__open_mem(t) };
+	int err = 0;
 
-	mem = target__open_mem(t);
-	if (mem < 0)
-		return mem;
+	if (page.mem < 0)
+		return page.mem;
 	for (size_t i = 0; i < plan->site_cnt && !err; i++) {
 		const struct plan_site *s = &plan->sites[i];
 
@@ -66,12 +94,12 @@ int verify__sites(const struct target *t, const struct plan *plan, const struct 
 		}
 		if (err || !is_armed(links, s))
 			continue;
-		err = look_at(mem, target__address(maps, map_cnt, s->offset), s, &res);
+		err = look_at(&page, target__address(maps, map_cnt, s->offset), s, &res);
 		if (res.unreached)
 			res.unreached[s->object] = res.armed == armed_before;
 	}
 	free(maps);
-	close(mem);
+	close(page.mem);
 	if (!err)
 		*out = res;
 	return err;

@@ -123,6 +123,14 @@ static void say(char **reason, const char *what, const char *how)
 
 int jail__run(jail_fn work, void *arg, const char *what, struct strbuf *reply, char **reason)
 {
+	const struct jail_meanwhile nothing = {};
+
+	return jail__run_while(work, arg, &nothing, what, reply, reason);
+}
+
+int jail__run_while(jail_fn work, void *arg, const struct jail_meanwhile *meanwhile,
+		    const char *what, struct strbuf *reply, char **reason)
+{
 	int ends[2], status = 0, err;
 	pid_t child;
 
@@ -140,6 +148,8 @@ int jail__run(jail_fn work, void *arg, const char *what, struct strbuf *reply, c
 		child_main(work, arg, ends[1]);
 	}
 	close(ends[1]);
+	if (meanwhile->fn)
+		meanwhile->fn(meanwhile->arg);
 	err = receive(ends[0], reply);
 	close(ends[0]);
 	if (err)

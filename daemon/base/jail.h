@@ -18,4 +18,14 @@ typedef int (*jail_fn)(void *arg, struct strbuf *reply, char **reason);
  */
 int jail__run(jail_fn work, void *arg, const char *what, struct strbuf *reply, char **reason);
 
+/* What this process has to do anyway: there is more than one CPU. */
+struct jail_meanwhile {
+	void (*fn)(void *arg); /* NULL: nothing */
+	void *arg;
+};
+
+/* The same; here, something else is done meanwhile. */
+int jail__run_while(jail_fn work, void *arg, const struct jail_meanwhile *meanwhile,
+		    const char *what, struct strbuf *reply, char **reason);
+
 #endif

@@ -8,15 +8,13 @@
 
 char strbuf_empty[1];
 
-static bool strbuf__grow(struct strbuf *sb, size_t more)
+static bool grow(struct strbuf *sb, size_t more)
 {
 	size_t need = sb->len + more + 1, cap = sb->cap ? sb->cap : 64;
 	char *s;
 
 	if (sb->oom)
 		return false;
-	if (need <= sb->cap)
-		return true;
 	while (cap < need)
 		cap *= 2;
 	s = realloc(sb->cap ? sb->s : NULL, cap);
@@ -29,6 +27,14 @@ static bool strbuf__grow(struct strbuf *sb, size_t more)
 	sb->s = s;
 	sb->cap = cap;
 	return true;
+}
+
+/* Most texts are made of many short parts. */
+static inline bool strbuf__grow(struct strbuf *sb, size_t more)
+{
+	if (sb->len + more < sb->cap && !sb->oom)
+		return true;
+	return grow(sb, more);
 }
 
 void strbuf__free(struct strbuf *sb)
@@ -66,6 +72,17 @@ void strbuf__add(struct strbuf *sb, const void *data, size_t len)
 	sb->s[sb->len] = '\0';
 }
 
+char *strbuf__room(struct strbuf *sb, size_t most)
+{
+	return strbuf__grow(sb, most) ? sb->s + sb->len : NULL;
+}
+
+void strbuf__took(struct strbuf *sb, size_t len)
+{
+	sb->len += len;
+	sb->s[sb->len] = '\0';
+}
+
 void strbuf__adds(struct strbuf *sb, const char *s)
 {
 	strbuf__add(sb, s, strlen(s));
@@ -73,7 +90,10 @@ void strbuf__adds(struct strbuf *sb, const char *s)
 
 void strbuf__addc(struct strbuf *sb, char c)
 {
-	strbuf__add(sb, &c, 1);
+	if (!strbuf__grow(sb, 1))
+		return;
+	sb->s[sb->len++] = c;
+	sb->s[sb->len] = '\0';
 }
 
 void strbuf__addf(struct strbuf *sb, const char *fmt, ...)

@@ -29,6 +29,9 @@ char *strbuf__take(struct strbuf *sb);
 void strbuf__add(struct strbuf *sb, const void *data, size_t len);
 void strbuf__adds(struct strbuf *sb, const char *s);
 void strbuf__addc(struct strbuf *sb, char c);
+/* Where at most so many bytes may be put by hand, or NULL; then how many they were. */
+char *strbuf__room(struct strbuf *sb, size_t most);
+void strbuf__took(struct strbuf *sb, size_t len);
 void strbuf__addf(struct strbuf *sb, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 #endif

@@ -122,6 +122,11 @@ void collector__tick(struct collector *c, uint64_t now_ns)
 	memory_collector__tick(c->memory, now_ns);
 }
 
+uint64_t collector__next_ns(const struct collector *c)
+{
+	return memory_collector__next_ns(c->memory);
+}
+
 void collector__stop(struct collector *c)
 {
 	if (c->end_mono_ns)

@@ -34,6 +34,8 @@ struct collector_opts {
 struct collector *collector__new(const struct plan *plan, const struct target *target,
 				 struct tracer *tracer, const struct collector_opts *opts);
 void collector__free(struct collector *c);
+/* When a tick is due at the latest. */
+uint64_t collector__next_ns(const struct collector *c);
 
 /* Opens the gate: the window begins. */
 void collector__start(struct collector *c);

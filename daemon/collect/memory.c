@@ -276,6 +276,11 @@ void memory_collector__tick(struct memory_collector *c, uint64_t now_ns)
 		sample(c, now_ns);
 }
 
+uint64_t memory_collector__next_ns(const struct memory_collector *c)
+{
+	return trend__next_ns(c->trend);
+}
+
 /* ---- into the snapshot ---- */
 
 static int by_live(const void *a, const void *b)

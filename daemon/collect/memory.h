@@ -29,6 +29,8 @@ void memory_collector__free(struct memory_collector *c);
 void memory_collector__start(struct memory_collector *c);
 /* Takes a sample when it is time; cheap otherwise. */
 void memory_collector__tick(struct memory_collector *c, uint64_t now_ns);
+/* When the next sample is due. */
+uint64_t memory_collector__next_ns(const struct memory_collector *c);
 /*
  * Fills in s->memory, s->alloc_stacks and the functions' alloc; s->fns must be there. Native stacks
  * too when s->profiles is there, for their frames.

@@ -12,15 +12,15 @@
 void overhead__look(struct overhead *o)
 {
 	struct timespec t;
-	clockid_t clock;
 
-	if (clock_getcpuclockid(o->target->pid, &clock) || clock_gettime(clock, &t))
+	if (!o->has_clock || clock_gettime(o->clock, &t))
 		return;
 	o->cpu_ns = (uint64_t)t.tv_sec * NS_PER_SEC + (uint64_t)t.tv_nsec;
 }
 
 void overhead__start(struct overhead *o)
 {
+	o->has_clock = !clock_getcpuclockid(o->target->pid, &o->clock);
 	overhead__look(o);
 	o->begin_cpu_ns = o->cpu_ns;
 }

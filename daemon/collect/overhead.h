@@ -3,6 +3,9 @@
 #ifndef COLLECT_OVERHEAD_H
 #define COLLECT_OVERHEAD_H
 
+#include <stdbool.h>
+#include <time.h>
+
 #include "attach/prices.h"
 #include "attach/profiler.h"
 #include "attach/threads.h"
@@ -18,7 +21,9 @@ struct overhead {
 	struct tracer *tracer;
 	const struct threads *threads;	 /* NULL: not watched */
 	const struct profiler *profiler; /* NULL: no profiles */
-	uint64_t begin_cpu_ns, cpu_ns;	 /* of the process; 0: not known */
+	bool has_clock;			 /* of the process' CPU time */
+	clockid_t clock;
+	uint64_t begin_cpu_ns, cpu_ns; /* of the process; 0: not known */
 };
 
 void overhead__start(struct overhead *o);

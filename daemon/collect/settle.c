@@ -32,8 +32,6 @@ struct settler {
 struct settler *settler__new(const struct object *obj, const struct plan *plan,
 			     const struct target *target)
 {
-	union bpf_iter_link_info info = { .task.pid = (rt_u32)target->pid };
-	LIBBPF_OPTS(bpf_iter_attach_opts, opts, .link_info = &info, .link_info_len = sizeof(info));
 	struct settler *s = calloc(1, sizeof(*s));
 
 	if (!s)
@@ -50,7 +48,7 @@ struct settler *settler__new(const struct object *obj, const struct plan *plan,
 		errno = ENOMEM;
 		return NULL;
 	}
-	s->link = bpf_program__attach_iter(obj->skel->progs.settle, &opts);
+	s->link = iter__attach(obj->skel->progs.settle, target->pid);
 	if (!s->link) {
 		int err = errno;
 

@@ -8,7 +8,8 @@
 
 #include "base/clock.h"
 
-#define FIRST_INTERVAL_NS (NS_PER_SEC / 4)
+#define FIRST_INTERVAL_NS (NS_PER_SEC / 2)
+#define FIRST_OF_OWNERS_NS (NS_PER_SEC / 4) /* a short run must have enough for a line */
 #define MIN_SAMPLES 5u
 /* Two-sided 95 % of Student's t for n - 2 degrees of freedom is near 2 from 10 on. */
 #define T_95 2.2
@@ -32,7 +33,7 @@ struct trend *trend__new(uint32_t owner_cnt)
 	if (!t)
 		return NULL;
 	t->owner_cnt = owner_cnt;
-	t->interval_ns = FIRST_INTERVAL_NS;
+	t->interval_ns = owner_cnt ? FIRST_OF_OWNERS_NS : FIRST_INTERVAL_NS;
 	return t;
 }
 
@@ -48,6 +49,11 @@ void trend__free(struct trend *t)
 bool trend__due(const struct trend *t, uint64_t now_ns)
 {
 	return now_ns >= t->next_ns;
+}
+
+uint64_t trend__next_ns(const struct trend *t)
+{
+	return t->next_ns;
 }
 
 static void thin_out(struct trend *t)

@@ -23,8 +23,9 @@ struct trend_line {
 struct trend *trend__new(uint32_t owner_cnt);
 void trend__free(struct trend *t);
 
-/* Whether it is time for a sample. */
+/* Whether it is time for a sample, and when it will be. */
 bool trend__due(const struct trend *t, uint64_t now_ns);
+uint64_t trend__next_ns(const struct trend *t);
 /* live: of each owner. It is copied. 0 or -ENOMEM. */
 int trend__add(struct trend *t, uint64_t now_ns, uint64_t rss_bytes, int64_t live_bytes,
 	       const int64_t *live);

@@ -8,6 +8,7 @@
 #include "export/export.h"
 
 #include <errno.h>
+#include <string.h>
 
 #include "export/json.h"
 #include "export/json_stats.h"
@@ -325,17 +326,61 @@ static void figures(struct jsonw *w, const struct snapshot *s, const struct snap
 	put_uint_if(w, "histogram_lost", timed, fn->hist_lost);
 }
 
-static void function(struct jsonw *w, const struct snapshot *s, const struct snapshot_fn *fn)
+/*
+ * Most functions of a role are not called: their rows differ in nothing but who they are. The text
+ * of a row's figures is used again as long as the next row has the same.
+ */
+struct last_figures {
+	struct snapshot_fn of; /* without who it is */
+	size_t begin, len;     /* in the text */
+};
+
+static void without_identity(const struct snapshot_fn *fn, struct snapshot_fn *out)
 {
-	jsonw__line(w);
-	jsonw__open(w, '{');
-	fn_identity(w, fn);
+	memcpy(out, fn, sizeof(*out));
+	out->name = out->symbol = out->crate = out->file = NULL;
+	out->line = out->sites = 0;
+	out->aliases = NULL;
+	out->alias_cnt = 0;
+}
+
+static void copy_figures(struct strbuf *out, const struct last_figures *last)
+{
+	char *to = strbuf__room(out, last->len);
+
+	if (!to)
+		return;
+	memcpy(to, out->s + last->begin, last->len);
+	strbuf__took(out, last->len);
+}
+
+static void all_figures(struct jsonw *w, const struct snapshot *s, const struct snapshot_fn *fn)
+{
 	if (fn->unprobed)
 		unprobed_figures(w);
 	else
 		figures(w, s, fn);
 	fn_cpu(w, s, fn);
 	json__fn_alloc(w, fn);
+}
+
+static void function(struct jsonw *w, const struct snapshot *s, const struct snapshot_fn *fn,
+		     struct last_figures *last)
+{
+	struct snapshot_fn of;
+
+	jsonw__line(w);
+	jsonw__open(w, '{');
+	fn_identity(w, fn);
+	without_identity(fn, &of);
+	if (last->len && !memcmp(&of, &last->of, sizeof(of))) {
+		copy_figures(w->out, last);
+	} else {
+		last->begin = w->out->len;
+		all_figures(w, s, fn);
+		last->len = w->out->len - last->begin;
+		memcpy(&last->of, &of, sizeof(of));
+	}
 	jsonw__close(w, '}');
 }
 
@@ -374,6 +419,7 @@ static void skipped(struct jsonw *w, const struct snapshot *s)
 static int render(const struct snapshot *s, struct strbuf *out)
 {
 	struct jsonw w = { .out = out };
+	struct last_figures last = {};
 
 	jsonw__open(&w, '{');
 	put_string(&w, "schema", SNAPSHOT_SCHEMA);
@@ -385,7 +431,7 @@ static int render(const struct snapshot *s, struct strbuf *out)
 	overhead(&w, s);
 	section(&w, "functions", '[');
 	for (size_t i = 0; i < s->fn_cnt; i++)
-		function(&w, s, &s->fns[i]);
+		function(&w, s, &s->fns[i], &last);
 	jsonw__close(&w, ']');
 	edges(&w, s);
 	skipped(&w, s);

@@ -31,11 +31,11 @@ void jsonw__close(struct jsonw *w, char bracket)
 
 void jsonw__key(struct jsonw *w, const char *key)
 {
-	char text[64];
 	size_t len = strlen(key), n = 0;
+	char *text = strbuf__room(w->out, len + 4);
 
-	if (len > sizeof(text) - 4)
-		len = sizeof(text) - 4;
+	if (!text)
+		return;
 	if (w->comma)
 		text[n++] = ',';
 	text[n++] = '"';
@@ -43,7 +43,7 @@ void jsonw__key(struct jsonw *w, const char *key)
 	n += len;
 	text[n++] = '"';
 	text[n++] = ':';
-	strbuf__add(w->out, text, n);
+	strbuf__took(w->out, n);
 	w->comma = w->keyed = true;
 }
 
@@ -109,6 +109,11 @@ void jsonw__real(struct jsonw *w, double v)
 		return;
 	}
 	before_value(w);
+	/* rows of what was never called are many */
+	if (v == 0 && !signbit(v)) {
+		strbuf__add(w->out, "0.0", 3);
+		return;
+	}
 	for (int digits = 15; digits <= 17; digits++) {
 		snprintf(text, sizeof(text), "%.*g", digits, v);
 		if (strtod(text, NULL) == v)

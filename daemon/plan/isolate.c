@@ -77,12 +77,13 @@ static int make_plan(void *arg, struct strbuf *reply, char **reason)
 	return err;
 }
 
-static int get_plan(const struct sources *sources, const struct plan_request *req,
-		    const struct profile *profile, struct plan **out, char **reason)
+static int get_plan(const struct plan_input *in, const struct sources *sources,
+		    const struct plan_request *req, const struct profile *profile,
+		    struct plan **out, char **reason)
 {
 	struct planning p = { sources, req, profile };
 	struct strbuf reply = STRBUF_INIT;
-	int err = jail__run(make_plan, &p, WHAT, &reply, reason);
+	int err = jail__run_while(make_plan, &p, &in->meanwhile, WHAT, &reply, reason);
 
 	if (!err)
 		err = wire__read(reply.s, reply.len, out);
@@ -108,7 +109,7 @@ int plan__new_isolated(const struct plan_input *in, const struct plan_request *r
 	if (!err)
 		err = sources__find_debug(in, &sources, reason);
 	if (!err)
-		err = get_plan(&sources, req, profile, out, reason);
+		err = get_plan(in, &sources, req, profile, out, reason);
 	sources__free(&sources);
 	free(wishes);
 	profile__free(profile);

@@ -14,6 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/jail.h"
 #include "plan/allocators.h"
 #include "roletrace/abi.h"
 
@@ -57,6 +58,7 @@ struct plan_input {
 	size_t source_cnt;
 	const char *root;	/* the target's root folder, for its debug files; NULL: "/" */
 	const char *debug_file; /* of the executable, as the user named it; NULL: looked for */
+	struct jail_meanwhile meanwhile; /* while the files are read in isolation */
 };
 
 enum plan_kind {

@@ -133,10 +133,13 @@ struct rt_fn_stats {
 	rt_u64 zero_cnt;     /* returned calls of 0 ns (after correction) */
 };
 
+/* So many hits of one function wake a daemon that dozes. */
+#define RT_HITS_MUCH 16u
+
 /* What the daemon tells the programs about a function, and what happens too seldom for shards. */
 struct rt_fn_conf {
-	rt_u32 state; /* RT_CONF_*: one store changes all of it */
-	rt_u32 pad;
+	rt_u32 state;	  /* RT_CONF_*: one store changes all of it */
+	rt_u32 hits;	  /* since the daemon looked, no further than RT_HITS_MUCH */
 	rt_u64 ended;	  /* calls in flight when the process exited or exec'd */
 	rt_u64 hist_lost; /* returned calls that found no bucket */
 	rt_u64 pad2;

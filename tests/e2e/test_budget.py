@@ -3,6 +3,7 @@
 
 import os
 import random
+import re
 import signal
 import time
 
@@ -99,6 +100,39 @@ def test_budget_sheds_on_eight_threads():
 
 def test_budget_p9_malloc_wrapper_on_eight_threads():
     shed_while_running(rates(8, HOT, "malloc"), "traced_wrapper")
+
+
+def wake_ups(pid, seconds):
+    """How often a process that does nothing goes to sleep, per second."""
+
+    def switches():
+        with open(f"/proc/{pid}/status") as f:
+            return int(re.search(r"^voluntary_ctxt_switches:\s*(\d+)", f.read(), re.M)[1])
+
+    before = switches()
+    time.sleep(seconds)
+    return (switches() - before) / seconds
+
+
+def test_budget_a_quiet_target_lets_the_daemon_sleep():
+    """And the first function that gets hot wakes it: shed within the second all the same."""
+    f = rates(1, HOT)
+    t = Trace(f, "-i", "60", budget="2")
+    time.sleep(2.5)
+    woken = wake_ups(t.process.pid, 3)
+    check(woken <= 4, f"nothing goes on, and roletrace wakes up {woken:.1f} times a second")
+    f.say("go")
+    begun = time.monotonic()
+    until(
+        lambda: any("'traced_hot' exact -> " in line for line in list(t.stderr)),
+        5,
+        f"traced_hot is not shed; {t.said()}",
+    )
+    took = time.monotonic() - begun
+    check(took < 1, f"{took:.2f} s until traced_hot was shed")
+    truth = f.ask("quiesce")["truth"]
+    exact_rows_are_exact(t.stop(), truth, "traced_hot")
+    f.finish()
 
 
 def test_budget_canary_never_arms_the_exits_of_a_hot_loop():

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import subprocess
+import time
 
 import harness
 from exposition import Page, promtool_check
@@ -439,3 +440,21 @@ def test_memory_from_the_first_instruction():
     equal((m["source"], m["reliable"]), ("glibc", True), "memory")
     check(m["alloc_count"] > 1000, f"allocations seen: {m['alloc_count']}")
     equal(m["unknown_frees"], 0, "frees of blocks from before the first instruction")
+
+
+def test_memory_history_is_as_far_apart_as_it_says():
+    """Slopes are by those distances."""
+    for mode in ("growth", "stacks"):
+        f, _ = warm(1, 100)
+        t = Trace(f, "--memory", mode)
+        time.sleep(5)
+        doc = t.stop().doc
+        history = doc["memory"]["history"]
+        samples, interval = len(history["rss_bytes"]), history["interval_ns"] / 1e9
+        took = doc["window"]["duration_ns"] / 1e9
+        # one at the start, then one each interval
+        check(
+            0 <= took - (samples - 1) * interval < 2 * interval,
+            f"{mode}: {samples} samples, {interval} s apart, in {took:.2f} s",
+        )
+        f.finish()

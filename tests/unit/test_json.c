@@ -393,3 +393,40 @@ Test(export, replaces_a_file_whole_and_leaves_nothing_else)
 	strbuf__free(&got);
 	snapshot__free(s);
 }
+
+/* A row says what it says as the only one. */
+static void check_row(const struct snapshot *doc, size_t i)
+{
+	struct snapshot alone = *doc;
+	json_t *all = render(doc), *one;
+
+	alone.fns += i;
+	alone.fn_cnt = 1;
+	one = render(&alone);
+	cr_expect(json_equal(json_array_get(at(all, "functions"), i),
+			     json_array_get(at(one, "functions"), 0)),
+		  "row %zu", i);
+	json_decref(all);
+	json_decref(one);
+}
+
+Test(json, rows_with_the_same_figures)
+{
+	struct snapshot doc = { .window.duration_ns = 10000000000 };
+	struct snapshot_fn rows[6] = {};
+
+	doc.fns = rows;
+	doc.fn_cnt = 6;
+	for (size_t i = 0; i < doc.fn_cnt; i++) {
+		rows[i].name = rows[i].symbol = synth_names[i];
+		rows[i].crate = "own";
+		rows[i].exit = "sites";
+		rows[i].line = (uint32_t)i + 1;
+		rows[i].observed_ns = doc.window.duration_ns;
+		rows[i].price_ns = i < 3 ? 7000 : 2000;
+	}
+	rows[1].file = "a.rs";
+	rows[4].in_flight = rows[4].calls = 1;
+	for (size_t i = 0; i < doc.fn_cnt; i++)
+		check_row(&doc, i);
+}
