@@ -23,6 +23,7 @@
 #include <bpf/bpf_helpers.h>
 
 #include "unwind_maps.bpf.h"
+#include "unwind_rows.bpf.h"
 #include "unwind_whose.bpf.h"
 
 #define DWARF_RBP 6
@@ -35,105 +36,6 @@
 #define XOL_SLOT_BYTES 128
 #define INT3 0xcc
 #define MAX_REPLACED 64 /* return addresses: as deep as the kernel goes */
-
-/* ---- the tables ----
- *
- * The searches are bpf_loop's: written out, the verifier would follow every way that a search may
- * take (it knows the index of each look-up as a number), and give up.
- */
-
-struct search {
-	rt_u64 pc;
-	rt_u32 first, cnt; /* where to search */
-	rt_u32 lo;	   /* maps: how many begin at or below pc; rows: the last that does */
-	rt_u32 step;
-};
-
-static long search_maps(rt_u64 n, struct search *s)
-{
-	rt_u32 at = s->lo + s->step - 1, key = s->first + at;
-	struct rt_unwind_map *m;
-
-	if (at < s->cnt) {
-		m = bpf_map_lookup_elem(&unwind_maps, &key);
-		if (m && m->start <= s->pc)
-			s->lo += s->step;
-	}
-	s->step >>= 1;
-	return !s->step;
-}
-
-/* The mapping that holds pc: into *out, and 1; or 0. */
-__noinline int find_map(struct rt_unwind_map *out, rt_u64 pc)
-{
-	rt_u32 key = 0, bank;
-	struct rt_unwind_dir *dir = bpf_map_lookup_elem(&unwind_dir, &key);
-	struct search s = { .pc = pc, .step = RT_UNWIND_MAX_MAPS };
-	struct rt_unwind_map *m;
-
-	if (!out || !dir)
-		return 0;
-	bank = *(volatile rt_u32 *)&dir->bank & 1;
-	s.first = bank * RT_UNWIND_MAX_MAPS;
-	s.cnt = dir->cnt[bank];
-	bpf_loop(16, search_maps, &s, 0);
-	key = s.first + s.lo - 1;
-	m = s.lo ? bpf_map_lookup_elem(&unwind_maps, &key) : NULL;
-	if (!m)
-		return 0;
-	*out = *m;
-	return pc >= out->start && pc < out->end;
-}
-
-static __always_inline rt_u32 row_at(rt_u32 i)
-{
-	rt_u32 key = i >> 1;
-	struct rt_unwind_rows *r = bpf_map_lookup_elem(&unwind_rows, &key);
-
-	return r ? r->row[i & 1] : 0;
-}
-
-static long search_rows(rt_u64 n, struct search *s)
-{
-	rt_u32 at = s->lo + s->step;
-
-	if (at < s->cnt && RT_ROW_LOW(row_at(s->first + at)) <= (rt_u32)s->pc)
-		s->lo = at;
-	s->step >>= 1;
-	return !s->step;
-}
-
-/* The last of a page's rows that begins at or below low; the first always does. */
-static __always_inline rt_u32 find_row(const struct rt_unwind_page *page, rt_u32 low)
-{
-	struct search s = { .pc = low, .first = page->first, .cnt = page->last + 1u };
-
-	s.step = page->step;
-	if (s.step)
-		bpf_loop(16, search_rows, &s, 0);
-	return row_at(s.first + s.lo);
-}
-
-/* Index + 1 of the rule for an address, or 0. */
-__noinline rt_u32 find_rule(rt_u32 object, rt_u64 vaddr)
-{
-	struct rt_unwind_object *o = bpf_map_lookup_elem(&unwind_objects, &object);
-	struct rt_unwind_page *page;
-	rt_u64 n;
-	rt_u32 key, rule;
-
-	if (!o || vaddr < o->base)
-		return 0;
-	n = (vaddr - o->base) >> RT_UNWIND_PAGE_BITS;
-	if (n >= o->page_cnt)
-		return 0;
-	key = o->first_page + (rt_u32)n;
-	page = bpf_map_lookup_elem(&unwind_pages, &key);
-	if (!page)
-		return 0;
-	rule = RT_ROW_RULE(find_row(page, RT_ROW_LOW(vaddr)));
-	return rule && rule < o->rule_cnt ? o->first_rule + rule + 1 : 0;
-}
 
 /* ---- one step ---- */
 
@@ -190,7 +92,6 @@ static __always_inline bool is_sigreturn(rt_u64 pc WHOSE)
 /* No rows: the frame pointer, if it leads to a frame above whose return address is in code. */
 UNWIND_FN int follow_frame_pointer(struct unwind *u WHOSE)
 {
-	struct rt_unwind_map m;
 	rt_u64 pair[2], bp, sp;
 
 	if (!u)
@@ -199,7 +100,7 @@ UNWIND_FN int follow_frame_pointer(struct unwind *u WHOSE)
 	sp = u->reg[DWARF_RSP];
 	if (!(u->known & KNOWN_BP) || bp < sp || bp - sp > MAX_FP_FRAME_BYTES || bp & 7)
 		return 0;
-	if (read_user(pair, sizeof(pair), bp) || !find_map(&m, pair[1] - 1))
+	if (read_user(pair, sizeof(pair), bp) || !find_code(u, pair[1] - 1))
 		return 0;
 	u->reg[DWARF_RBP] = pair[0];
 	u->reg[DWARF_RSP] = bp + 16;
@@ -329,7 +230,7 @@ UNWIND_FN int unwind_step(struct unwind *u WHOSE)
 {
 	rt_u32 key;
 	struct rt_unwind_rule *r;
-	rt_u64 pc, vaddr;
+	rt_u64 pc;
 
 	if (!u || u->depth >= RT_UNWIND_FRAMES) {
 		if (u)
@@ -337,23 +238,21 @@ UNWIND_FN int unwind_step(struct unwind *u WHOSE)
 		return 1;
 	}
 	pc = u->pc - u->caller;
-	if ((pc < u->map.start || pc >= u->map.end) && !find_map(&u->map, pc)) {
-		u->map.start = u->map.end = 0;
+	if (!find_code(u, pc)) {
 		count_unknown();
 		if (u->caller)
 			return finish(u, RT_END_NOT_CODE);
 		keep_frame(u, RT_FRAME_PC(0, pc));
 		return follow_frame_pointer(u HIS) ? 0 : finish(u, RT_END_NO_ROWS);
 	}
-	vaddr = u->map.vaddr + (pc - u->map.start);
-	keep_frame(u, RT_FRAME_PC(u->map.object, vaddr));
-	key = find_rule(u->map.object, vaddr) - 1;
+	keep_frame(u, u->code.frame);
+	key = (rt_u32)u->code.gen_rule - 1;
 	r = bpf_map_lookup_elem(&unwind_rules, &key);
 	if (!r || r->cfa == RT_CFA_SIGNAL || r->cfa == RT_CFA_NONE) {
 		if ((r && r->cfa == RT_CFA_SIGNAL) || is_sigreturn(u->pc HIS))
 			return leave_signal(u HIS) ? 0 : finish(u, RT_END_MEMORY);
 		/* the ABI's mark of the outermost frame, for where a thread begins without rows */
-		if (u->map.object && u->known & KNOWN_BP && !u->reg[DWARF_RBP])
+		if (RT_FRAME_OBJECT(u->code.frame) && u->known & KNOWN_BP && !u->reg[DWARF_RBP])
 			return finish(u, RT_END_ROOT);
 		return follow_frame_pointer(u HIS) ? 0 : finish(u, RT_END_NO_ROWS);
 	}
@@ -444,8 +343,7 @@ UNWIND_FN int leave_breakpoint(struct unwind *u WHOSE)
 	pc = u->pc - 1;
 	if (read_user(code, sizeof(code), pc))
 		return 0;
-	if (code[0] == INT3 && find_map(&u->map, pc) &&
-	    find_rule(u->map.object, u->map.vaddr + (pc - u->map.start))) {
+	if (code[0] == INT3 && find_code(u, pc) && (rt_u32)u->code.gen_rule) {
 		u->pc = pc;
 		return 1;
 	}

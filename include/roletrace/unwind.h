@@ -77,9 +77,10 @@ struct rt_unwind_map {
 	rt_u32 pad;
 };
 
-/* Which bank holds. The other is filled, then they change places. */
+/* Which bank holds: that of the generation's lowest bit. The other is filled, then they change
+ * places. Whatever the programs remember of code is of one generation. */
 struct rt_unwind_dir {
-	rt_u32 bank;
+	rt_u32 gen;
 	rt_u32 cnt[2];
 	rt_u32 pad;
 };
