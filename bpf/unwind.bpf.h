@@ -35,6 +35,8 @@
 #define MAX_FP_FRAME_BYTES (1u << 20)
 #define XOL_SLOT_BYTES 128
 #define INT3 0xcc
+#define PAGE_BYTES 4096u
+#define BELOW_CFA_BYTES 64u
 #define MAX_REPLACED 64 /* return addresses: as deep as the kernel goes */
 
 /* ---- one step ---- */
@@ -146,30 +148,52 @@ __noinline int find_replaced(struct unwind *u, rt_u64 slot)
 	return w.found;
 }
 
-/* A word of the block that was read below the CFA, or one of its own. */
-UNWIND_FN int read_saved(struct unwind *u, rt_u64 cfa, rt_s32 offset, rt_u64 *out WHOSE)
+/*
+ * Reads the stack from some words below the CFA on (rbp is among the registers pushed first) and,
+ * with the same call, what is likely to hold the next frames. Never across a page: the one below
+ * may never have been touched, the one above may be another mapping's.
+ */
+UNWIND_FN int read_block(struct unwind *u, rt_u64 cfa WHOSE)
 {
-	rt_u32 i = (rt_u32)(offset + (rt_s32)(BLOCK_WORDS * 8));
+	rt_u64 page = (cfa - 8) & ~(rt_u64)(PAGE_BYTES - 1), at = cfa - BELOW_CFA_BYTES, bytes;
 
+	if (!u)
+		return 0;
+	at = at < page ? page : at & ~7ull;
+	bytes = page + PAGE_BYTES - at;
+	if (bytes > sizeof(u->block))
+		bytes = sizeof(u->block);
+	u->block_at = at;
+	u->block_bytes = read_user(u->block, bytes, at) ? 0 : bytes;
+	return u->block_bytes;
+}
+
+static __always_inline bool in_block(const struct unwind *u, rt_u64 at)
+{
+	return at - u->block_at <= u->block_bytes - 8ull && u->block_bytes && !(at & 7);
+}
+
+/* A word of the stack, out of the block or by itself. */
+UNWIND_FN int read_saved(struct unwind *u, rt_u64 at, rt_u64 *out WHOSE)
+{
 	if (!u || !out)
 		return 0;
-	if (u->block_words && i < BLOCK_WORDS * 8 && !(i & 7)) {
-		*out = u->block[(i >> 3) & (BLOCK_WORDS - 1)];
-		return 1;
-	}
-	return read_word(out, cfa + (rt_s64)offset HIS);
+	if (!in_block(u, at))
+		return read_word(out, at HIS);
+	*out = u->block[(at - u->block_at) / 8 & (BLOCK_WORDS - 1)];
+	return 1;
 }
 
 static __always_inline long apply(struct unwind *u, const struct rt_unwind_rule *r WHOSE)
 {
-	rt_u64 cfa, bp = u->reg[DWARF_RBP], saved = 0;
+	rt_u64 cfa, bp = u->reg[DWARF_RBP], ret = 0, saved = 0;
 	rt_u32 reg = r->reg & 15, known = u->known & (KNOWN_BP | KNOWN_SP);
 
 	if (!(u->known >> reg & 1))
 		return finish(u, RT_END_REGISTER);
 	cfa = u->reg[reg] + (rt_s64)r->cfa_offset;
 	if (r->cfa == RT_CFA_DEREF) {
-		if (!read_word(&saved, cfa HIS))
+		if (!read_saved(u, cfa, &saved HIS))
 			return finish(u, RT_END_MEMORY);
 		cfa = saved + (rt_s64)r->cfa_add;
 	} else if (r->cfa == RT_CFA_PLT) {
@@ -178,28 +202,25 @@ static __always_inline long apply(struct unwind *u, const struct rt_unwind_rule 
 	/* down only from one stack to another, which a base pointer can lead to */
 	if (cfa == u->reg[DWARF_RSP] || (cfa < u->reg[DWARF_RSP] && reg == DWARF_RSP))
 		return finish(u, RT_END_LOOP);
-	/* it begins below the stack pointer, perhaps on a page that was never touched */
-	u->block_words = BLOCK_WORDS;
-	if (read_user(u->block, sizeof(u->block), cfa - sizeof(u->block))) {
-		u->block_words = 0;
-		if (!read_word(&u->block[BLOCK_WORDS - 1], cfa - 8 HIS))
-			return finish(u, RT_END_MEMORY);
-	}
+	if (!in_block(u, cfa - 8))
+		read_block(u, cfa HIS);
+	if (!read_saved(u, cfa - 8, &ret HIS))
+		return finish(u, RT_END_MEMORY);
 	if (r->rbp == RT_RBP_AT_CFA) {
-		if (!read_saved(u, cfa, r->rbp_offset, &saved HIS))
+		if (!read_saved(u, cfa + (rt_s64)r->rbp_offset, &saved HIS))
 			return finish(u, RT_END_MEMORY);
 		u->reg[DWARF_RBP] = saved;
 		known |= KNOWN_BP;
 	} else if (r->rbp == RT_RBP_AT_RBP) {
 		if (!(known & KNOWN_BP))
 			return finish(u, RT_END_REGISTER);
-		if (!read_word(&saved, bp + (rt_s64)r->rbp_offset HIS))
+		if (!read_saved(u, bp + (rt_s64)r->rbp_offset, &saved HIS))
 			return finish(u, RT_END_MEMORY);
 		u->reg[DWARF_RBP] = saved;
 	} else if (r->rbp == RT_RBP_LOST) {
 		known &= ~KNOWN_BP;
 	}
-	u->pc = u->block[BLOCK_WORDS - 1];
+	u->pc = ret;
 	u->reg[DWARF_RSP] = cfa;
 	u->known = known;
 	u->caller = 1;
@@ -378,6 +399,7 @@ static __always_inline void unwind_user(struct unwind *u, struct task_struct *t)
 	if (u->trampoline && u->pc - u->trampoline < 2)
 		u->caller = find_replaced(u, u->reg[DWARF_RSP] - 8);
 	u->map.start = u->map.end = 0;
+	u->block_bytes = 0;
 	bpf_loop(RT_UNWIND_FRAMES + 1, unwind_one, &w, 0);
 }
 

@@ -13,7 +13,7 @@
 
 #include "roletrace/unwind.h"
 
-#define BLOCK_WORDS 8u /* read at once below a CFA: rbp is among the first registers pushed */
+#define BLOCK_WORDS 64u /* of a stack, read at once */
 
 /* key: bank * RT_UNWIND_MAX_MAPS + i. Written by the daemon (the bank not in use), read here. */
 struct {
@@ -119,7 +119,8 @@ struct unwind {
 	rt_u64 reg[16]; /* by DWARF number; reg[7] is rsp */
 	rt_u64 pc;
 	rt_u64 hash;
-	rt_u64 block[BLOCK_WORDS];
+	rt_u64 block[BLOCK_WORDS]; /* of the stack, at block_at */
+	rt_u64 block_at;
 	rt_u64 context[17];	  /* a signal's registers as the kernel laid them out */
 	struct rt_unwind_map map; /* where the last one was that was searched for */
 	struct found_code code;	  /* of the frame */
@@ -132,7 +133,7 @@ struct unwind {
 	rt_u32 caller; /* 1: pc is a return address */
 	rt_u32 busy;
 	rt_u32 map_gen;
-	rt_u32 block_words; /* of block that hold something; 0: only the return address */
+	rt_u32 block_bytes; /* of block that hold something */
 	rt_u64 frame[RT_UNWIND_FRAMES];
 };
 
