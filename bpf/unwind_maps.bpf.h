@@ -84,7 +84,7 @@ struct {
 	__uint(map_flags, BPF_F_MMAPABLE);
 	__uint(max_entries, 1);
 	__type(key, rt_u32);
-	__type(value, rt_u64);
+	__type(value, struct rt_kept_frames);
 } kept_frames SEC(".maps");
 
 /* key: 0. Knobs of the daemon, fixed before anything runs, and what is counted of all. */
@@ -134,7 +134,7 @@ struct unwind {
 	rt_u32 busy;
 	rt_u32 map_gen;
 	rt_u32 block_bytes; /* of block that hold something */
-	rt_u64 frame[RT_UNWIND_FRAMES];
+	rt_u64 frame[RT_UNWIND_FRAMES + RT_FRAMES_GROUP]; /* room to pad the last group */
 };
 
 /* key: CPU * RT_UNWIND_USES + use. Scratch, for 512 bytes of stack hold no stack. */
