@@ -174,14 +174,12 @@ static __always_inline bool in_block(const struct unwind *u, rt_u64 at)
 }
 
 /* A word of the stack, out of the block or by itself. */
-UNWIND_FN int read_saved(struct unwind *u, rt_u64 at, rt_u64 *out WHOSE)
+static __always_inline bool read_saved(struct unwind *u, rt_u64 at, rt_u64 *out WHOSE)
 {
-	if (!u || !out)
-		return 0;
 	if (!in_block(u, at))
 		return read_word(out, at HIS);
 	*out = u->block[(at - u->block_at) / 8 & (BLOCK_WORDS - 1)];
-	return 1;
+	return true;
 }
 
 static __always_inline long apply(struct unwind *u, const struct rt_unwind_rule *r WHOSE)
@@ -247,7 +245,7 @@ static __always_inline void count_unknown(void)
 }
 
 /* Keeps the frame at pc and goes to its caller. 1: that was the last. */
-UNWIND_FN int unwind_step(struct unwind *u WHOSE)
+static __always_inline int unwind_step(struct unwind *u WHOSE)
 {
 	rt_u32 key;
 	struct rt_unwind_rule *r;

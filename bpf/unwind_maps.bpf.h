@@ -13,7 +13,7 @@
 
 #include "roletrace/unwind.h"
 
-#define BLOCK_WORDS 64u /* of a stack, read at once */
+#define BLOCK_WORDS 128u /* of a stack, read at once */
 
 /* key: bank * RT_UNWIND_MAX_MAPS + i. Written by the daemon (the bank not in use), read here. */
 struct {
