@@ -102,7 +102,7 @@ UNWIND_FN int follow_frame_pointer(struct unwind *u WHOSE)
 	sp = u->reg[DWARF_RSP];
 	if (!(u->known & KNOWN_BP) || bp < sp || bp - sp > MAX_FP_FRAME_BYTES || bp & 7)
 		return 0;
-	if (read_user(pair, sizeof(pair), bp) || !find_code(u, pair[1] - 1))
+	if (read_user(pair, sizeof(pair), bp) || !search_code(u, pair[1] - 1))
 		return 0;
 	u->reg[DWARF_RBP] = pair[0];
 	u->reg[DWARF_RSP] = bp + 16;
@@ -362,7 +362,7 @@ UNWIND_FN int leave_breakpoint(struct unwind *u WHOSE)
 	pc = u->pc - 1;
 	if (read_user(code, sizeof(code), pc))
 		return 0;
-	if (code[0] == INT3 && find_code(u, pc) && (rt_u32)u->code.gen_rule) {
+	if (code[0] == INT3 && search_code(u, pc) && (rt_u32)u->code.gen_rule) {
 		u->pc = pc;
 		return 1;
 	}
@@ -396,7 +396,6 @@ static __always_inline void unwind_user(struct unwind *u, struct task_struct *t)
 	/* in the trampoline: back from a call, and on the way to where it came from */
 	if (u->trampoline && u->pc - u->trampoline < 2)
 		u->caller = find_replaced(u, u->reg[DWARF_RSP] - 8);
-	u->map.start = u->map.end = 0;
 	u->block_bytes = 0;
 	bpf_loop(RT_UNWIND_FRAMES + 1, unwind_one, &w, 0);
 }

@@ -133,7 +133,7 @@ struct unwind {
 	rt_u32 caller; /* 1: pc is a return address */
 	rt_u32 busy;
 	rt_u32 map_gen;
-	rt_u32 block_bytes; /* of block that hold something */
+	rt_u32 block_bytes;				  /* of block that hold something */
 	rt_u64 frame[RT_UNWIND_FRAMES + RT_FRAMES_GROUP]; /* room to pad the last group */
 };
 

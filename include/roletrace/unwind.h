@@ -141,7 +141,8 @@ struct rt_kept_stack {
 	rt_u32 guessed; /* frames that frame pointers gave */
 };
 
-/* Frames of kept stacks lie in groups, the last one's rest is 0: they are compared group by group. */
+/* Frames of kept stacks lie in groups, the last one's rest is 0: they are compared group by group.
+ */
 #define RT_FRAMES_GROUP 8u
 struct rt_kept_frames {
 	rt_u64 frame[RT_FRAMES_GROUP];
