@@ -38,17 +38,43 @@ static __always_inline void keep_name(struct unwind *u, const struct task_struct
 
 struct kept_walk {
 	struct unwind *u;
-	rt_u32 first;
+	rt_u32 first; /* group of frames */
 	rt_u32 same;
 };
 
-static long compare_frame(rt_u64 n, struct kept_walk *w)
+static __always_inline rt_u64 *group_of(struct unwind *u, rt_u64 n)
+{
+	return &u->frame[(n & (RT_UNWIND_FRAMES / RT_FRAMES_GROUP - 1)) * RT_FRAMES_GROUP];
+}
+
+static long compare_frames(rt_u64 n, struct kept_walk *w)
 {
 	rt_u32 key = w->first + (rt_u32)n;
-	rt_u64 *f = bpf_map_lookup_elem(&kept_frames, &key);
+	struct rt_kept_frames *there = bpf_map_lookup_elem(&kept_frames, &key);
+	const rt_u64 *here = group_of(w->u, n);
+	rt_u64 differ = 0;
 
-	w->same = f && *f == w->u->frame[n & (RT_UNWIND_FRAMES - 1)];
-	return !w->same;
+	w->same = 0;
+	if (!there)
+		return 1;
+	for (rt_u32 i = 0; i < RT_FRAMES_GROUP; i++)
+		differ |= there->frame[i] ^ here[i];
+	w->same = !differ;
+	return !!differ;
+}
+
+/* Frames behind the last are 0 in a group that is not full. */
+static __always_inline void pad_frames(struct unwind *u)
+{
+	rt_u32 depth = u->depth & (RT_UNWIND_FRAMES - 1);
+
+	for (rt_u32 i = 0; i < RT_FRAMES_GROUP - 1 && u->depth % RT_FRAMES_GROUP; i++)
+		u->frame[depth + i] = 0;
+}
+
+static __always_inline rt_u32 groups(const struct unwind *u)
+{
+	return (u->depth + RT_FRAMES_GROUP - 1) / RT_FRAMES_GROUP;
 }
 
 __noinline int is_same_stack(struct unwind *u, struct rt_kept_stack *s, rt_u32 kind)
@@ -57,18 +83,21 @@ __noinline int is_same_stack(struct unwind *u, struct rt_kept_stack *s, rt_u32 k
 
 	if (!u || !s || s->depth != u->depth || s->kind != kind || s->end != u->end)
 		return 0;
-	w.first = s->first;
-	bpf_loop(u->depth, compare_frame, &w, 0);
+	w.first = s->first / RT_FRAMES_GROUP;
+	bpf_loop(groups(u), compare_frames, &w, 0);
 	return w.same;
 }
 
-static long copy_frame(rt_u64 n, struct kept_walk *w)
+static long copy_frames(rt_u64 n, struct kept_walk *w)
 {
 	rt_u32 key = w->first + (rt_u32)n;
-	rt_u64 *f = bpf_map_lookup_elem(&kept_frames, &key);
+	struct rt_kept_frames *there = bpf_map_lookup_elem(&kept_frames, &key);
+	const rt_u64 *here = group_of(w->u, n);
 
-	if (f)
-		*f = w->u->frame[n & (RT_UNWIND_FRAMES - 1)];
+	if (!there)
+		return 1;
+	for (rt_u32 i = 0; i < RT_FRAMES_GROUP; i++)
+		there->frame[i] = here[i];
 	return 0;
 }
 
@@ -77,17 +106,20 @@ __noinline int fill_kept(struct unwind *u, struct rt_kept_stack *s, rt_u32 kind)
 {
 	struct rt_kept_head *h = kept_head_now();
 	struct kept_walk w = { .u = u };
+	rt_u32 first, cnt;
 
 	if (!u || !s || !h)
 		return 0;
-	w.first = __sync_fetch_and_add(&h->frames_taken, u->depth);
-	if (w.first + u->depth > h->frame_cnt) {
-		__sync_fetch_and_sub(&h->frames_taken, u->depth);
+	cnt = groups(u) * RT_FRAMES_GROUP;
+	first = __sync_fetch_and_add(&h->frames_taken, cnt);
+	if (first + cnt > h->frame_cnt) {
+		__sync_fetch_and_sub(&h->frames_taken, cnt);
 		s->ready = RT_STACK_NO_ROOM;
 		return 0;
 	}
-	bpf_loop(u->depth, copy_frame, &w, 0);
-	s->first = w.first;
+	w.first = first / RT_FRAMES_GROUP;
+	bpf_loop(groups(u), copy_frames, &w, 0);
+	s->first = first;
 	s->depth = (rt_u16)u->depth;
 	s->kind = (rt_u8)kind;
 	s->end = (rt_u8)u->end;
@@ -139,6 +171,7 @@ static __always_inline rt_u32 keep_stack(struct unwind *u, rt_u32 kind)
 
 	if (!h)
 		return 0;
+	pad_frames(u);
 	k.mask = h->mask;
 	k.hash = (u->hash ^ h->seed ^ kind) * 0x9e3779b97f4a7c15ull;
 	k.hash ^= k.hash >> 32;

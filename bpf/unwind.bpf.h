@@ -23,6 +23,7 @@
 #include <bpf/bpf_helpers.h>
 
 #include "unwind_maps.bpf.h"
+#include "unwind_rows.bpf.h"
 #include "unwind_whose.bpf.h"
 
 #define DWARF_RBP 6
@@ -34,106 +35,9 @@
 #define MAX_FP_FRAME_BYTES (1u << 20)
 #define XOL_SLOT_BYTES 128
 #define INT3 0xcc
+#define PAGE_BYTES 4096u
+#define BELOW_CFA_BYTES 64u
 #define MAX_REPLACED 64 /* return addresses: as deep as the kernel goes */
-
-/* ---- the tables ----
- *
- * The searches are bpf_loop's: written out, the verifier would follow every way that a search may
- * take (it knows the index of each look-up as a number), and give up.
- */
-
-struct search {
-	rt_u64 pc;
-	rt_u32 first, cnt; /* where to search */
-	rt_u32 lo;	   /* maps: how many begin at or below pc; rows: the last that does */
-	rt_u32 step;
-};
-
-static long search_maps(rt_u64 n, struct search *s)
-{
-	rt_u32 at = s->lo + s->step - 1, key = s->first + at;
-	struct rt_unwind_map *m;
-
-	if (at < s->cnt) {
-		m = bpf_map_lookup_elem(&unwind_maps, &key);
-		if (m && m->start <= s->pc)
-			s->lo += s->step;
-	}
-	s->step >>= 1;
-	return !s->step;
-}
-
-/* The mapping that holds pc: into *out, and 1; or 0. */
-__noinline int find_map(struct rt_unwind_map *out, rt_u64 pc)
-{
-	rt_u32 key = 0, bank;
-	struct rt_unwind_dir *dir = bpf_map_lookup_elem(&unwind_dir, &key);
-	struct search s = { .pc = pc, .step = RT_UNWIND_MAX_MAPS };
-	struct rt_unwind_map *m;
-
-	if (!out || !dir)
-		return 0;
-	bank = *(volatile rt_u32 *)&dir->bank & 1;
-	s.first = bank * RT_UNWIND_MAX_MAPS;
-	s.cnt = dir->cnt[bank];
-	bpf_loop(16, search_maps, &s, 0);
-	key = s.first + s.lo - 1;
-	m = s.lo ? bpf_map_lookup_elem(&unwind_maps, &key) : NULL;
-	if (!m)
-		return 0;
-	*out = *m;
-	return pc >= out->start && pc < out->end;
-}
-
-static __always_inline rt_u32 row_at(rt_u32 i)
-{
-	rt_u32 key = i >> 1;
-	struct rt_unwind_rows *r = bpf_map_lookup_elem(&unwind_rows, &key);
-
-	return r ? r->row[i & 1] : 0;
-}
-
-static long search_rows(rt_u64 n, struct search *s)
-{
-	rt_u32 at = s->lo + s->step;
-
-	if (at < s->cnt && RT_ROW_LOW(row_at(s->first + at)) <= (rt_u32)s->pc)
-		s->lo = at;
-	s->step >>= 1;
-	return !s->step;
-}
-
-/* The last of a page's rows that begins at or below low; the first always does. */
-static __always_inline rt_u32 find_row(const struct rt_unwind_page *page, rt_u32 low)
-{
-	struct search s = { .pc = low, .first = page->first, .cnt = page->last + 1u };
-
-	s.step = page->step;
-	if (s.step)
-		bpf_loop(16, search_rows, &s, 0);
-	return row_at(s.first + s.lo);
-}
-
-/* Index + 1 of the rule for an address, or 0. */
-__noinline rt_u32 find_rule(rt_u32 object, rt_u64 vaddr)
-{
-	struct rt_unwind_object *o = bpf_map_lookup_elem(&unwind_objects, &object);
-	struct rt_unwind_page *page;
-	rt_u64 n;
-	rt_u32 key, rule;
-
-	if (!o || vaddr < o->base)
-		return 0;
-	n = (vaddr - o->base) >> RT_UNWIND_PAGE_BITS;
-	if (n >= o->page_cnt)
-		return 0;
-	key = o->first_page + (rt_u32)n;
-	page = bpf_map_lookup_elem(&unwind_pages, &key);
-	if (!page)
-		return 0;
-	rule = RT_ROW_RULE(find_row(page, RT_ROW_LOW(vaddr)));
-	return rule && rule < o->rule_cnt ? o->first_rule + rule + 1 : 0;
-}
 
 /* ---- one step ---- */
 
@@ -190,7 +94,6 @@ static __always_inline bool is_sigreturn(rt_u64 pc WHOSE)
 /* No rows: the frame pointer, if it leads to a frame above whose return address is in code. */
 UNWIND_FN int follow_frame_pointer(struct unwind *u WHOSE)
 {
-	struct rt_unwind_map m;
 	rt_u64 pair[2], bp, sp;
 
 	if (!u)
@@ -199,7 +102,7 @@ UNWIND_FN int follow_frame_pointer(struct unwind *u WHOSE)
 	sp = u->reg[DWARF_RSP];
 	if (!(u->known & KNOWN_BP) || bp < sp || bp - sp > MAX_FP_FRAME_BYTES || bp & 7)
 		return 0;
-	if (read_user(pair, sizeof(pair), bp) || !find_map(&m, pair[1] - 1))
+	if (read_user(pair, sizeof(pair), bp) || !search_code(u, pair[1] - 1))
 		return 0;
 	u->reg[DWARF_RBP] = pair[0];
 	u->reg[DWARF_RSP] = bp + 16;
@@ -245,30 +148,50 @@ __noinline int find_replaced(struct unwind *u, rt_u64 slot)
 	return w.found;
 }
 
-/* A word of the block that was read below the CFA, or one of its own. */
-UNWIND_FN int read_saved(struct unwind *u, rt_u64 cfa, rt_s32 offset, rt_u64 *out WHOSE)
+/*
+ * Reads the stack from some words below the CFA on (rbp is among the registers pushed first) and,
+ * with the same call, what is likely to hold the next frames. Never across a page: the one below
+ * may never have been touched, the one above may be another mapping's.
+ */
+UNWIND_FN int read_block(struct unwind *u, rt_u64 cfa WHOSE)
 {
-	rt_u32 i = (rt_u32)(offset + (rt_s32)(BLOCK_WORDS * 8));
+	rt_u64 page = (cfa - 8) & ~(rt_u64)(PAGE_BYTES - 1), at = cfa - BELOW_CFA_BYTES, bytes;
 
-	if (!u || !out)
+	if (!u)
 		return 0;
-	if (u->block_words && i < BLOCK_WORDS * 8 && !(i & 7)) {
-		*out = u->block[(i >> 3) & (BLOCK_WORDS - 1)];
-		return 1;
-	}
-	return read_word(out, cfa + (rt_s64)offset HIS);
+	at = at < page ? page : at & ~7ull;
+	bytes = page + PAGE_BYTES - at;
+	if (bytes > sizeof(u->block))
+		bytes = sizeof(u->block);
+	u->block_at = at;
+	u->block_bytes = read_user(u->block, bytes, at) ? 0 : bytes;
+	return u->block_bytes;
+}
+
+static __always_inline bool in_block(const struct unwind *u, rt_u64 at)
+{
+	return at - u->block_at <= u->block_bytes - 8ull && u->block_bytes && !(at & 7);
+}
+
+/* A word of the stack, out of the block or by itself. */
+static __always_inline bool read_saved(struct unwind *u, rt_u64 at, rt_u64 *out WHOSE)
+{
+	if (!in_block(u, at))
+		return read_word(out, at HIS);
+	*out = u->block[(at - u->block_at) / 8 & (BLOCK_WORDS - 1)];
+	return true;
 }
 
 static __always_inline long apply(struct unwind *u, const struct rt_unwind_rule *r WHOSE)
 {
-	rt_u64 cfa, bp = u->reg[DWARF_RBP], saved = 0;
+	rt_u64 cfa, bp = u->reg[DWARF_RBP], ret = 0, saved = 0;
 	rt_u32 reg = r->reg & 15, known = u->known & (KNOWN_BP | KNOWN_SP);
 
 	if (!(u->known >> reg & 1))
 		return finish(u, RT_END_REGISTER);
 	cfa = u->reg[reg] + (rt_s64)r->cfa_offset;
 	if (r->cfa == RT_CFA_DEREF) {
-		if (!read_word(&saved, cfa HIS))
+		if (!read_saved(u, cfa, &saved HIS))
 			return finish(u, RT_END_MEMORY);
 		cfa = saved + (rt_s64)r->cfa_add;
 	} else if (r->cfa == RT_CFA_PLT) {
@@ -277,28 +200,25 @@ static __always_inline long apply(struct unwind *u, const struct rt_unwind_rule 
 	/* down only from one stack to another, which a base pointer can lead to */
 	if (cfa == u->reg[DWARF_RSP] || (cfa < u->reg[DWARF_RSP] && reg == DWARF_RSP))
 		return finish(u, RT_END_LOOP);
-	/* it begins below the stack pointer, perhaps on a page that was never touched */
-	u->block_words = BLOCK_WORDS;
-	if (read_user(u->block, sizeof(u->block), cfa - sizeof(u->block))) {
-		u->block_words = 0;
-		if (!read_word(&u->block[BLOCK_WORDS - 1], cfa - 8 HIS))
-			return finish(u, RT_END_MEMORY);
-	}
+	if (!in_block(u, cfa - 8))
+		read_block(u, cfa HIS);
+	if (!read_saved(u, cfa - 8, &ret HIS))
+		return finish(u, RT_END_MEMORY);
 	if (r->rbp == RT_RBP_AT_CFA) {
-		if (!read_saved(u, cfa, r->rbp_offset, &saved HIS))
+		if (!read_saved(u, cfa + (rt_s64)r->rbp_offset, &saved HIS))
 			return finish(u, RT_END_MEMORY);
 		u->reg[DWARF_RBP] = saved;
 		known |= KNOWN_BP;
 	} else if (r->rbp == RT_RBP_AT_RBP) {
 		if (!(known & KNOWN_BP))
 			return finish(u, RT_END_REGISTER);
-		if (!read_word(&saved, bp + (rt_s64)r->rbp_offset HIS))
+		if (!read_saved(u, bp + (rt_s64)r->rbp_offset, &saved HIS))
 			return finish(u, RT_END_MEMORY);
 		u->reg[DWARF_RBP] = saved;
 	} else if (r->rbp == RT_RBP_LOST) {
 		known &= ~KNOWN_BP;
 	}
-	u->pc = u->block[BLOCK_WORDS - 1];
+	u->pc = ret;
 	u->reg[DWARF_RSP] = cfa;
 	u->known = known;
 	u->caller = 1;
@@ -325,11 +245,11 @@ static __always_inline void count_unknown(void)
 }
 
 /* Keeps the frame at pc and goes to its caller. 1: that was the last. */
-UNWIND_FN int unwind_step(struct unwind *u WHOSE)
+static __always_inline int unwind_step(struct unwind *u WHOSE)
 {
 	rt_u32 key;
 	struct rt_unwind_rule *r;
-	rt_u64 pc, vaddr;
+	rt_u64 pc;
 
 	if (!u || u->depth >= RT_UNWIND_FRAMES) {
 		if (u)
@@ -337,23 +257,21 @@ UNWIND_FN int unwind_step(struct unwind *u WHOSE)
 		return 1;
 	}
 	pc = u->pc - u->caller;
-	if ((pc < u->map.start || pc >= u->map.end) && !find_map(&u->map, pc)) {
-		u->map.start = u->map.end = 0;
+	if (!find_code(u, pc)) {
 		count_unknown();
 		if (u->caller)
 			return finish(u, RT_END_NOT_CODE);
 		keep_frame(u, RT_FRAME_PC(0, pc));
 		return follow_frame_pointer(u HIS) ? 0 : finish(u, RT_END_NO_ROWS);
 	}
-	vaddr = u->map.vaddr + (pc - u->map.start);
-	keep_frame(u, RT_FRAME_PC(u->map.object, vaddr));
-	key = find_rule(u->map.object, vaddr) - 1;
+	keep_frame(u, u->code.frame);
+	key = (rt_u32)u->code.gen_rule - 1;
 	r = bpf_map_lookup_elem(&unwind_rules, &key);
 	if (!r || r->cfa == RT_CFA_SIGNAL || r->cfa == RT_CFA_NONE) {
 		if ((r && r->cfa == RT_CFA_SIGNAL) || is_sigreturn(u->pc HIS))
 			return leave_signal(u HIS) ? 0 : finish(u, RT_END_MEMORY);
 		/* the ABI's mark of the outermost frame, for where a thread begins without rows */
-		if (u->map.object && u->known & KNOWN_BP && !u->reg[DWARF_RBP])
+		if (RT_FRAME_OBJECT(u->code.frame) && u->known & KNOWN_BP && !u->reg[DWARF_RBP])
 			return finish(u, RT_END_ROOT);
 		return follow_frame_pointer(u HIS) ? 0 : finish(u, RT_END_NO_ROWS);
 	}
@@ -444,8 +362,7 @@ UNWIND_FN int leave_breakpoint(struct unwind *u WHOSE)
 	pc = u->pc - 1;
 	if (read_user(code, sizeof(code), pc))
 		return 0;
-	if (code[0] == INT3 && find_map(&u->map, pc) &&
-	    find_rule(u->map.object, u->map.vaddr + (pc - u->map.start))) {
+	if (code[0] == INT3 && search_code(u, pc) && (rt_u32)u->code.gen_rule) {
 		u->pc = pc;
 		return 1;
 	}
@@ -479,7 +396,7 @@ static __always_inline void unwind_user(struct unwind *u, struct task_struct *t)
 	/* in the trampoline: back from a call, and on the way to where it came from */
 	if (u->trampoline && u->pc - u->trampoline < 2)
 		u->caller = find_replaced(u, u->reg[DWARF_RSP] - 8);
-	u->map.start = u->map.end = 0;
+	u->block_bytes = 0;
 	bpf_loop(RT_UNWIND_FRAMES + 1, unwind_one, &w, 0);
 }
 

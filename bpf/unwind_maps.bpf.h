@@ -13,7 +13,7 @@
 
 #include "roletrace/unwind.h"
 
-#define BLOCK_WORDS 8u /* read at once below a CFA: rbp is among the first registers pushed */
+#define BLOCK_WORDS 128u /* of a stack, read at once */
 
 /* key: bank * RT_UNWIND_MAX_MAPS + i. Written by the daemon (the bank not in use), read here. */
 struct {
@@ -84,7 +84,7 @@ struct {
 	__uint(map_flags, BPF_F_MMAPABLE);
 	__uint(max_entries, 1);
 	__type(key, rt_u32);
-	__type(value, rt_u64);
+	__type(value, struct rt_kept_frames);
 } kept_frames SEC(".maps");
 
 /* key: 0. Knobs of the daemon, fixed before anything runs, and what is counted of all. */
@@ -96,14 +96,34 @@ struct {
 	__type(value, struct rt_kept_head);
 } kept_head SEC(".maps");
 
+/* What is known of an address of code. */
+struct found_code {
+	rt_u64 pc;
+	rt_u64 frame;	 /* RT_FRAME_PC */
+	rt_u64 gen_rule; /* generation of the mappings << 32 | index of the rule + 1, or 0 */
+	rt_u64 check;
+};
+
+/* key: a hash of the address. Written and read here, by all at once: see unwind_rows.bpf.h. Bound:
+ * an entry that finds its place taken replaces what is there. */
+#define FOUND_BITS 12
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1u << FOUND_BITS);
+	__type(key, rt_u32);
+	__type(value, struct found_code);
+} unwind_found SEC(".maps");
+
 /* One unwinding. */
 struct unwind {
 	rt_u64 reg[16]; /* by DWARF number; reg[7] is rsp */
 	rt_u64 pc;
 	rt_u64 hash;
-	rt_u64 block[BLOCK_WORDS];
+	rt_u64 block[BLOCK_WORDS]; /* of the stack, at block_at */
+	rt_u64 block_at;
 	rt_u64 context[17];	  /* a signal's registers as the kernel laid them out */
-	struct rt_unwind_map map; /* where the last frame was */
+	struct rt_unwind_map map; /* where the last one was that was searched for */
+	struct found_code code;	  /* of the frame */
 	rt_u64 trampoline;	  /* what return probes put in place of a return address; 0: none */
 	rt_u64 replaced;	  /* struct return_instance of the innermost that is still ahead */
 	rt_u32 known;		  /* registers, a bit each */
@@ -112,8 +132,9 @@ struct unwind {
 	rt_u32 guessed;
 	rt_u32 caller; /* 1: pc is a return address */
 	rt_u32 busy;
-	rt_u32 block_words; /* of block that hold something; 0: only the return address */
-	rt_u64 frame[RT_UNWIND_FRAMES];
+	rt_u32 map_gen;
+	rt_u32 block_bytes;				  /* of block that hold something */
+	rt_u64 frame[RT_UNWIND_FRAMES + RT_FRAMES_GROUP]; /* room to pad the last group */
 };
 
 /* key: CPU * RT_UNWIND_USES + use. Scratch, for 512 bytes of stack hold no stack. */

@@ -50,10 +50,14 @@ $(FIX)/libburn.so: tests/fixtures/libs/burn.c
 	$(call say,FIXTURE,$@)mkdir -p $(@D) && $(CC) -O2 -fomit-frame-pointer -shared -fPIC -o $@ $<
 
 # the same functions by other names, at other places in the file
-$(FIX)/reloads: $(FIX)/libburn.so $(FIX)/libburn2.so
+$(FIX)/reloads: $(FIX)/libburn.so $(FIX)/libburn2.so $(FIX)/libburn3.so
 $(FIX)/libburn2.so: tests/fixtures/libs/burn.c
 	$(call say,FIXTURE,$@)mkdir -p $(@D) && $(CC) -O1 -fomit-frame-pointer -shared -fPIC -o $@ $< \
 		-Dentry_library=entry_second -Dleaf_library=leaf_second -falign-functions=512
+# and the same in the same places, by names of the same length
+$(FIX)/libburn3.so: tests/fixtures/libs/burn.c
+	$(call say,FIXTURE,$@)mkdir -p $(@D) && $(CC) -O2 -fomit-frame-pointer -shared -fPIC -o $@ $< \
+		-Dentry_library=entry_another -Dleaf_library=leaf_another
 
 # the same from other compilers and with other options: unwinding has to work in all
 BURNS_OF := $(addprefix $(FIX)/burns-of/,gcc-O0 gcc-O3 gcc-static-pie gcc-static gcc-frame-pointers \

@@ -56,7 +56,9 @@ static int size_maps(struct stacks *s)
 		      ?: bpf_map__set_max_entries(skel->maps.unwind_scratch,
 						  (uint32_t)cpus * RT_UNWIND_USES);
 	err = err ?: bpf_map__set_max_entries(skel->maps.kept_stacks, s->place_cnt);
-	return err ?: bpf_map__set_max_entries(skel->maps.kept_frames, s->frame_cnt);
+	return err
+		       ?: bpf_map__set_max_entries(skel->maps.kept_frames,
+						   s->frame_cnt / RT_FRAMES_GROUP);
 }
 
 static void set_head(struct stacks *s, const struct stacks_opts *opts)

@@ -206,14 +206,14 @@ static struct rt_unwind_map translate(const struct unwinder *u, const struct cod
 static void put_maps(struct unwinder *u)
 {
 	volatile struct rt_unwind_dir *dir = u->dir.data;
-	uint32_t bank = !dir->bank, n = 0;
+	uint32_t gen = dir->gen + 1, bank = gen & 1, n = 0;
 	struct rt_unwind_map *maps = u->maps.data;
 
 	maps += bank * RT_UNWIND_MAX_MAPS;
 	for (size_t i = 0; i < u->code.map_cnt && n < RT_UNWIND_MAX_MAPS; i++)
 		maps[n++] = translate(u, &u->code.maps[i]);
 	dir->cnt[bank] = n;
-	__atomic_store_n(&dir->bank, bank, __ATOMIC_RELEASE);
+	__atomic_store_n(&dir->gen, gen, __ATOMIC_RELEASE);
 }
 
 int unwinder__fill(struct unwinder *u)

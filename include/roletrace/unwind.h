@@ -77,9 +77,10 @@ struct rt_unwind_map {
 	rt_u32 pad;
 };
 
-/* Which bank holds. The other is filled, then they change places. */
+/* Which bank holds: that of the generation's lowest bit. The other is filled, then they change
+ * places. Whatever the programs remember of code is of one generation. */
 struct rt_unwind_dir {
-	rt_u32 bank;
+	rt_u32 gen;
 	rt_u32 cnt[2];
 	rt_u32 pad;
 };
@@ -132,13 +133,21 @@ struct rt_kept_stack {
 	rt_u64 hash;
 	rt_u64 cnt;   /* how often; ALLOC: in RT_SAMPLE_COUNT_BITS */
 	rt_u64 total; /* OFF_CPU: ns; ALLOC: RT_SAMPLE_BYTES_BITS */
-	rt_u32 first; /* in the map of frames, innermost first */
+	rt_u32 first; /* in the map of frames, where a group begins; innermost first */
 	rt_u32 ready; /* RT_STACK_* below */
 	rt_u16 depth;
 	rt_u8 kind;
 	rt_u8 end;	/* enum rt_unwind_end */
 	rt_u32 guessed; /* frames that frame pointers gave */
 };
+
+/* Frames of kept stacks lie in groups, the last one's rest is 0: they are compared group by group.
+ */
+#define RT_FRAMES_GROUP 8u
+struct rt_kept_frames {
+	rt_u64 frame[RT_FRAMES_GROUP];
+};
+
 #define RT_STACK_PENDING 0u
 #define RT_STACK_READY 1u
 #define RT_STACK_NO_ROOM 2u
@@ -149,7 +158,7 @@ struct rt_kept_head {
 	rt_u64 seed;	    /* nobody can choose stacks that fall on one place */
 	rt_u64 unknown_pcs; /* addresses in no known mapping */
 	rt_u32 mask;	    /* places - 1 */
-	rt_u32 frame_cnt;   /* there is room for */
+	rt_u32 frame_cnt;   /* there is room for, whole groups */
 	rt_u32 frames_taken;
 	rt_u32 by_thread; /* stacks of threads of different names are different ones */
 };

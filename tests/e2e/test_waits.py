@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Off-CPU time by stack: waits that began before, each thread's time, and who ended the waits."""
 
+import json
 import os
 import re
 
@@ -156,3 +157,25 @@ def test_wakers_not_asked_for():
     snapshot, _, t = run()
     check("wakers" not in snapshot.doc["profiles"]["off_cpu"], "no wakers")
     check(not any("Who ended" in line for line in t.stdout), "no table of them")
+
+
+def test_waits_at_any_depth():
+    """Frames of some words and of more than a page, stacks of a dozen lengths in no order: each has
+    its sleeps, and they need no more places than there are stacks."""
+    f = Fixture("depths")
+    t = Trace(f, "--no-functions", "--off-cpu", "--profile-stacks", 32, functions=())
+    f.say("go")
+    sleeps = json.loads(f.line())["sleeps"]
+    profile = Profile(t.stop(), "off_cpu")
+    f.finish()
+    equal(sum(profile.doc["lost"].values()), 0, f"lost: {profile.doc['lost']}")
+    equal(profile.whole(), 1.0, f"whole: {profile.doc['truncated']}")
+    found = {}
+    for s in profile.stacks:
+        down = [n for n in profile.names(s) if n.startswith("down_")]
+        equal(down, [f"down_{i + 1}" for i in range(len(down))], "each after its caller")
+        if down:
+            found[down[-1]] = found.get(down[-1], 0) + s["count"]
+    # one that was disturbed on its way to sleep had nothing left to wait for
+    few = {d: n - found.get(d, 0) for d, n in sleeps.items()}
+    check(all(0 <= n <= 3 for n in few.values()), f"sleeps {sleeps}, waits {found}")
