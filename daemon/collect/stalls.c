@@ -32,7 +32,7 @@ struct stalls {
 	struct stall_list list;
 	const struct roster *roster;
 	struct locks *locks;
-	const struct settler *settler;
+	struct settler *settler;
 	const struct plan *plan;
 	struct stalls_opts opts;
 	VEC(struct wait_id) seen; /* waits of cycles at the last look */
@@ -41,7 +41,7 @@ struct stalls {
 };
 
 struct stalls *stalls__new(const struct roster *roster, struct locks *locks,
-			   const struct settler *settler, const struct plan *plan,
+			   struct settler *settler, const struct plan *plan,
 			   const struct target *target, const struct stalls_opts *opts)
 {
 	struct stalls *s = calloc(1, sizeof(*s));

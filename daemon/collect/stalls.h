@@ -20,7 +20,7 @@ struct stalls_opts {
 
 /* All borrowed. NULL with errno. */
 struct stalls *stalls__new(const struct roster *roster, struct locks *locks,
-			   const struct settler *settler, const struct plan *plan,
+			   struct settler *settler, const struct plan *plan,
 			   const struct target *target, const struct stalls_opts *opts);
 void stalls__free(struct stalls *s);
 

@@ -149,6 +149,7 @@ struct plan {
 	char *memory_why; /* asked for, and no allocator can be traced: why */
 	char *late_why;	  /* allocators that came later are not traced: why */
 	char *uret_why;	  /* return probes may kill the process: why; NULL: nothing speaks for it */
+	bool unswept;	  /* calls may be left in ways that no site of catches sees */
 	char **notes;	  /* one line each: debug files used and rejected, what could not be read */
 	size_t note_cnt;
 	char **inlined_only; /* own functions that DWARF knows only as inlined copies */

@@ -9,6 +9,7 @@
 
 #include "plan/closure.h"
 #include "plan/flow.h"
+#include "plan/leaps.h"
 #include "plan/places.h"
 #include "plan/select.h"
 #include "symbols/image.h"
@@ -316,6 +317,7 @@ static int add_catches(struct build *b)
 						    .insn = flow.entry.insn,
 						    .sp_words = flow.entry.sp_words };
 			image__code_offset(b->img, site->vaddr, &site->offset);
+			b->swept |= leaps__kind(image__str(b->img, sym->name)) ?: LEAP_PANIC;
 		}
 		flow__free(&flow);
 		if (err)
