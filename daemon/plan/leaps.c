@@ -19,14 +19,10 @@ struct leap {
 static const struct leap *find_leap(const char *name)
 {
 	static const struct leap leaps[] = {
-		{ "__cxa_begin_catch", "it catches exceptions", LEAP_EXCEPTION },
-		{ "__cxa_throw", "it throws exceptions", LEAP_EXCEPTION },
+		{ "__cxa_begin_catch", "it catches exceptions", 0 },
+		{ "__cxa_throw", "it throws exceptions", 0 },
 		{ "_Unwind_RaiseException", "it unwinds", LEAP_PANIC },
 		{ "_Unwind_ForcedUnwind", "it unwinds", LEAP_PANIC },
-		{ "longjmp", NULL, LEAP_JUMP },
-		{ "_longjmp", NULL, LEAP_JUMP },
-		{ "siglongjmp", NULL, LEAP_JUMP },
-		{ "__longjmp_chk", NULL, LEAP_JUMP },
 		{ "swapcontext", "it switches stacks", LEAP_SWITCH },
 		{ "setcontext", "it switches stacks", LEAP_SWITCH },
 		{ "makecontext", "it switches stacks", LEAP_SWITCH },
@@ -125,7 +121,10 @@ int leaps__find(int fd, const struct build *b, char **why)
 unsigned int leaps__kind(const char *symbol)
 {
 	const struct leap *l = find_leap(symbol);
+	unsigned int way = dynamic__way(symbol);
 
+	if (way)
+		return way == DYNAMIC_JUMPS ? LEAP_JUMP : LEAP_EXCEPTION;
 	return l ? l->kind : 0;
 }
 

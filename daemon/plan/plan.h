@@ -135,7 +135,7 @@ struct plan {
 	size_t fn_cnt;
 	struct plan_site *sites; /* grouped by function, entries before exits */
 	size_t site_cnt;
-	struct plan_site *catches; /* where the runtime has just caught a panic; may be empty */
+	struct plan_site *catches; /* where a runtime has just caught a panic, or a jump begins */
 	size_t catch_cnt;
 	struct plan_object *objects; /* [0] the executable */
 	size_t object_cnt;

@@ -24,8 +24,42 @@ def test_p4_left_by_a_jump_that_nobody_sees():
     settled("builtin")
 
 
+def swept(how, fixture="left", children=("traced_after",), **kwargs):
+    """At the jump itself: what is called from deeper places is no child of those that were left."""
+    f, snapshot = settled(how, fixture=fixture, **kwargs)
+    edges = [(e["caller"], e["callee"]) for e in snapshot.doc["edges"]]
+    equal([e for e in edges if e[1] in children], [], "callers of what was called afterwards")
+    (path,) = [p["frames"] for p in snapshot.doc["paths"] if p["frames"][-1] in children]
+    equal(path, ["traced_after"], "path of what was called afterwards")
+    f.finish()
+
+
 def test_p4_left_by_longjmp():
-    settled("longjmp")
+    swept("longjmp")
+
+
+def test_p4_left_by_checked_longjmp():
+    swept("checked")
+
+
+def test_p4_left_by_longjmp_linked_in():
+    swept("longjmp", fixture="left-static")
+
+
+def test_p4_left_by_siglongjmp_from_a_handler():
+    swept("own_signal")
+
+
+def test_p4_left_by_siglongjmp_from_another_stack():
+    swept("signal", lost=["other_stack"])
+
+
+def test_p4_left_by_exceptions():
+    swept("20", fixture="thrown-dynamic")
+
+
+def test_p4_left_by_exceptions_linked_in():
+    swept("20", fixture="thrown-static")
 
 
 def test_p3_left_on_a_stack_that_another_coroutine_runs_on():
