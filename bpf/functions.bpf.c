@@ -103,6 +103,11 @@ int site(struct pt_regs *ctx)
 				     RT_COOKIE_CLASS(cookie));
 		return 0;
 	}
+	if (kind == RT_SITE_JUMP) {
+		if (is_target(t) && RT_COOKIE_GEN(cookie) == catch_gen)
+			shadow_jump(ctx->sp, ctx->di, RT_COOKIE_CLASS(cookie));
+		return 0;
+	}
 	state = exit_state(t, cookie);
 	if (!state)
 		return 0;

@@ -147,7 +147,9 @@ struct task_struct {
 	struct pid *thread_pid;
 	__u64 utime;
 	__u64 stime;
-	unsigned long nvcsw; /* how often it blocked */
+	unsigned long nvcsw;	 /* how often it blocked */
+	unsigned long sas_ss_sp; /* sigaltstack */
+	unsigned long sas_ss_size;
 	__u64 start_time;
 	char comm[16];
 	struct files_struct *files;

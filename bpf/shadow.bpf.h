@@ -7,11 +7,12 @@
  * matches by (S, function) exactly; recursion needs nothing more.
  *
  * Frames that end without an exit (a panic unwinds them, longjmp jumps over them) stay behind and
- * must be swept. Three events tell:
+ * must be swept. Four events tell:
  *   - an entry at stack pointer S: on one stack, every frame with sp <= S is dead, for its return
  *     address would lie in memory that the new call uses or that is free;
  *   - an exit that matches a frame: all frames above it are dead;
- *   - the runtime's catch (RT_SITE_CATCH): all frames with sp <= S.
+ *   - the runtime's catch (RT_SITE_CATCH): all frames with sp <= S;
+ *   - longjmp (RT_SITE_JUMP): all frames below the stack pointer that it leads to.
  * A thread that exits sweeps them all.
  *
  * "On one stack" matters: coroutines and signal handlers run elsewhere, and a suspended coroutine's
@@ -147,8 +148,9 @@ static __always_inline void book_unwound(struct rt_stack *s, const struct rt_fra
 struct walk {
 	struct rt_stack *s;
 	rt_u64 sp;
-	rt_u32 from; /* first frame looked at */
-	rt_u32 kept; /* frames below `kept` stay */
+	rt_u64 alt_lo, alt_bytes; /* a signal stack that is left with all that is on it */
+	rt_u32 from;		  /* first frame looked at */
+	rt_u32 kept;		  /* frames below `kept` stay */
 	rt_u32 fn;
 	rt_u32 found;	/* index + 1 */
 	rt_u32 foreign; /* where the thread runs now: RT_FRAME_FOREIGN or 0 */
@@ -175,7 +177,7 @@ static long sweep_one(rt_u64 n, struct walk *w)
 
 	if (i >= s->depth)
 		return 1;
-	if (!is_dead(f, w->sp, w->foreign)) {
+	if (!is_dead(f, w->sp, w->foreign) && f->sp - w->alt_lo >= w->alt_bytes) {
 		if (w->kept != i)
 			*frame_at(s, w->kept) = *f;
 		w->kept++;
@@ -530,6 +532,13 @@ static __always_inline void shadow_leave(struct task_struct *t, rt_u32 fn, rt_u6
 		s->depth = d - 1;
 }
 
+/* The probe of a catch or a jump ran inside the innermost call that lives on. */
+static __always_inline void charge_landing(struct rt_stack *s, rt_u32 class)
+{
+	if (s->depth)
+		frame_at(s, s->depth - 1)->cost_ns += prices.entry_ns[class & RT_FRAME_STEPPED];
+}
+
 /* A panic was caught at stack pointer sp. */
 static __always_inline void shadow_catch(struct task_struct *t, rt_u64 sp, rt_u32 class)
 {
@@ -538,8 +547,64 @@ static __always_inline void shadow_catch(struct task_struct *t, rt_u64 sp, rt_u3
 	if (!s || !s->depth)
 		return;
 	sweep(s, sp, 0);
-	if (s->depth)
-		frame_at(s, s->depth - 1)->cost_ns += prices.entry_ns[class & RT_FRAME_STEPPED];
+	charge_landing(s, class);
+}
+
+/* jmp_buf on x86-64, in glibc and musl: rbx, rbp, r12 to r15, rsp, rip. */
+#define JMP_BUF_SP 48
+/* glibc mangles addresses there: xor with a secret of the thread control block, rotated left. */
+#define POINTER_GUARD 0x30
+#define MANGLE_ROTATE 17
+
+/* Whether a jump at stack pointer sp may lead there: up on the thread's own stack, or back to it.
+ */
+static __always_inline bool may_land(const struct rt_stack *s, rt_u64 sp, rt_u64 to)
+{
+	return !(to & 7) && !is_foreign(s, to) && (is_foreign(s, sp) || to > sp);
+}
+
+/* The stack pointer that a jmp_buf holds; 0: none that is believed. */
+static __always_inline rt_u64 landing_of(const struct rt_stack *s, struct task_struct *t, rt_u64 sp,
+					 rt_u64 buf)
+{
+	rt_u64 kept, guard, to;
+
+	if (bpf_probe_read_user(&kept, sizeof(kept), (void *)(buf + JMP_BUF_SP)))
+		return 0;
+	if (may_land(s, sp, kept))
+		return kept;
+	if (bpf_probe_read_user(&guard, sizeof(guard), (void *)(t->thread.fsbase + POINTER_GUARD)))
+		return 0;
+	to = (kept >> MANGLE_ROTATE | kept << (64 - MANGLE_ROTATE)) ^ guard;
+	return may_land(s, sp, to) ? to : 0;
+}
+
+/*
+ * longjmp at stack pointer sp. Only where it leads to the thread's own stack is it known what is
+ * left behind; from a signal stack, that too.
+ */
+__noinline int shadow_jump(rt_u64 sp, rt_u64 buf, rt_u32 class)
+{
+	struct task_struct *t = bpf_get_current_task_btf();
+	struct rt_stack *s = stack_of(t, t->pid);
+	struct walk w = {};
+	rt_u64 to;
+
+	if (!s || !s->depth)
+		return 0;
+	to = landing_of(s, t, sp, buf);
+	if (!to)
+		return 0;
+	w.s = s;
+	w.sp = to - 8;
+	if (sp - t->sas_ss_sp < t->sas_ss_size) {
+		w.alt_lo = t->sas_ss_sp;
+		w.alt_bytes = t->sas_ss_size;
+	}
+	bpf_loop(RT_STACK_DEPTH, sweep_one, &w, 0);
+	s->depth = w.kept;
+	charge_landing(s, class);
+	return 0;
 }
 
 static long end_one(rt_u64 n, struct walk *w)

@@ -30,6 +30,24 @@ volatile rt_u64 since_ns; /* when the gate opened */
 /* Written by the programs. */
 rt_u64 older_waits;
 
+/*
+ * The steps of the stack that is unwound, by frame: the daemon runs one of these programs at a
+ * time. That of the innermost frame, the kernel, is never written and stays 0.
+ */
+rt_u64 steps[RT_UNWIND_FRAMES];
+rt_u32 guessed_before;
+
+static void note_step(struct unwind *u, bool last)
+{
+	rt_u32 frame = (u->depth - 1) & (RT_UNWIND_FRAMES - 1);
+	rt_u64 how = u->caller ? 0 : RT_STEP_SIGNAL;
+
+	if (u->guessed != guessed_before)
+		how = RT_STEP_GUESSED;
+	guessed_before = u->guessed;
+	steps[frame] = last ? 0 : RT_STEP_SP(u->reg[DWARF_RSP]) | how;
+}
+
 static __always_inline bool stands(const struct task_struct *t)
 {
 	rt_u32 state = *(const volatile rt_u32 *)&t->__state;
@@ -50,22 +68,30 @@ static __always_inline bool is_target(const struct task_struct *t)
 
 static __always_inline void unwind_standing(struct unwind *u, struct task_struct *t)
 {
+	guessed_before = 0;
 	begin_in_kernel(u, (struct pt_regs *)bpf_task_pt_regs(t), t);
 	unwind_user(u, t);
 }
 
-static __always_inline void tell(struct seq_file *seq, struct unwind *u, rt_u32 pid, bool stood)
+static __always_inline void tell(struct seq_file *seq, struct unwind *u, struct task_struct *t,
+				 bool stood)
 {
-	struct rt_standing head = { .pid = pid, .moves = !stood };
+	struct rt_standing head = { .pid = t->pid, .moves = !stood };
+	struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(t);
 	rt_u32 depth = u->depth;
 
 	if (depth > RT_UNWIND_FRAMES)
 		depth = RT_UNWIND_FRAMES;
 	head.depth = stood ? depth : 0;
 	head.end = u->end;
+	head.sp = regs->sp;
+	head.alt_lo = t->sas_ss_sp;
+	head.alt_hi = t->sas_ss_sp + t->sas_ss_size;
 	bpf_seq_write(seq, &head, sizeof(head));
-	if (stood)
-		bpf_seq_write(seq, u->frame, depth * sizeof(u->frame[0]));
+	if (!stood)
+		return;
+	bpf_seq_write(seq, u->frame, depth * sizeof(u->frame[0]));
+	bpf_seq_write(seq, steps, depth * sizeof(steps[0]));
 }
 
 /* Hands out all threads, with the stacks of those that wait. */
@@ -88,7 +114,7 @@ int standing(struct bpf_iter__task *ctx)
 		unwind_standing(u, t);
 		stood = has_stood(t, cnt);
 	}
-	tell(ctx->meta->seq, u, t->pid, stood);
+	tell(ctx->meta->seq, u, t, stood);
 	unwind_end(u);
 	return 0;
 }

@@ -287,7 +287,10 @@ struct unwind_walk {
 
 static long unwind_one(rt_u64 n, struct unwind_walk *w)
 {
-	return unwind_step(w->u WHOSE_IS(w->t)) ? 1 : 0;
+	long last = unwind_step(w->u WHOSE_IS(w->t)) ? 1 : 0;
+
+	NOTE_STEP(w->u, last);
+	return last;
 }
 
 /* ---- the whole ---- */

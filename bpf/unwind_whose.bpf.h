@@ -21,12 +21,17 @@
 #define HIS , whose
 #define WHOSE_IS(t) , t
 #define read_user(to, bytes, at) bpf_copy_from_user_task(to, bytes, (void *)(at), whose, 0)
+/* What such an object keeps of each step beside the frame. */
+struct unwind;
+static void note_step(struct unwind *u, bool last);
+#define NOTE_STEP(u, last) note_step(u, last)
 #else
 #define UNWIND_FN __noinline
 #define WHOSE
 #define HIS
 #define WHOSE_IS(t)
 #define read_user(to, bytes, at) bpf_probe_read_user(to, bytes, (void *)(at))
+#define NOTE_STEP(u, last) (void)0
 #endif
 
 #endif

@@ -130,14 +130,22 @@ static bool add_late(const struct options *o, struct target *t)
 	return t->object_cnt > before;
 }
 
+/* What it calls may lie in libraries, and where it lands when it leaves calls otherwise. */
+static bool needs_libraries(const struct options *o, const struct attach_mode *mode,
+			    const struct target *t, bool list)
+{
+	if (names_library(o) || memory_of(o) || list)
+		return true;
+	return !mode->single_probes && !mode->any_process && !t->leader_gone;
+}
+
 int planning__target(const struct options *o, const struct attach_mode *mode, struct target *t,
 		     bool list, const struct jail_meanwhile *meanwhile, struct plan **out)
 {
 	char *reason = NULL;
 	int err;
 
-	err = (names_library(o) || memory_of(o) || list) && !t->object_cnt ? target__open_objects(t)
-									   : 0;
+	err = needs_libraries(o, mode, t, list) && !t->object_cnt ? target__open_objects(t) : 0;
 	if (err)
 		return code__say(code__of(err), NULL, strerror(-err));
 	/* at its first instruction a program has its loader, and nothing of what that will load */

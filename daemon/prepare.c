@@ -207,7 +207,7 @@ static int attach_profiler(struct run *r)
 	char *reason = NULL;
 	int err;
 
-	if (r->threads || po.off_cpu)
+	if (r->threads || po.off_cpu || r->plan->fn_cnt)
 		r->standing = po.standing =
 			standing__new(&r->target, tracer__kernel_tgid(r->tracer), r->stacks);
 	if (!po.hz && !po.off_cpu)

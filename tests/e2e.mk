@@ -18,6 +18,7 @@ demo-role: $(DEMO_ROLE)
 FIX_PARTS := tail_calls.S odd_symbols.S odd_names.S twin_a.c twin_b.c
 FIX_C := $(filter-out $(FIX_PARTS:%=tests/fixtures/c/%),$(wildcard tests/fixtures/c/*.c))
 FIX_BIN := $(FIX_C:tests/fixtures/c/%.c=$(FIX)/%) $(FIX)/clones
+FIX_BIN += $(addprefix $(FIX)/thrown,-dynamic -static) $(FIX)/left-static
 FIX_BIN += $(addprefix $(FIX)/,panics sleepers names-v0 names-legacy)
 FIX_BIN += $(addprefix $(FIX)/rust-allocs,-plain -lto -counting)
 FIX_BIN += $(addprefix $(FIX)/calls-,no-pie static-pie static high debug exported static-debug)
@@ -33,6 +34,13 @@ $(FIX)/%: tests/fixtures/c/%.c tests/fixtures/c/fixture.h
 
 $(FIX)/clones: tests/fixtures/c/clones.cc tests/fixtures/c/fixture.h
 	$(call say,FIXTURE,$@)mkdir -p $(@D) && $(CXX) -D_GNU_SOURCE -O2 -Wall -o $@ $<
+
+# P4: from a library, and linked in
+$(FIX)/thrown-%: tests/fixtures/c/thrown.cc tests/fixtures/c/fixture.h
+	$(call say,FIXTURE,$@)mkdir -p $(@D) && $(CXX) -D_GNU_SOURCE -O2 -Wall \
+		$(filter -static,-$*) -o $@ $<
+$(FIX)/left-static: tests/fixtures/c/left.c tests/fixtures/c/fixture.h
+	$(call say,FIXTURE,$@)mkdir -p $(@D) && $(CC) $(FIX_CFLAGS) -static -o $@ $<
 
 # E11, E12: a program and its library
 FIX_BIN += $(FIX)/uses_versions

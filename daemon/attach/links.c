@@ -177,7 +177,7 @@ static int attach_catches_of(struct links *l, rt_u32 object, rt_u8 gen, struct h
 		if (s->object != object)
 			continue;
 		l->offsets[req.cnt] = s->offset;
-		l->cookies[req.cnt++] = RT_COOKIE(0, RT_SITE_CATCH, 0, s->insn, gen, s->sp_words);
+		l->cookies[req.cnt++] = RT_COOKIE(0, s->kind, 0, s->insn, gen, s->sp_words);
 	}
 	if (!req.cnt || l->programs != LINKS_SITES)
 		return 0;
@@ -185,8 +185,9 @@ static int attach_catches_of(struct links *l, rt_u32 object, rt_u8 gen, struct h
 	hands__put(out, fd);
 	if (fd >= 0 || is_hopeless(fd))
 		return fd < 0 ? fd : 0;
-	log_warn("attach: the kernel refused the probe on the panic catch: panicked calls may show "
-		 "as in flight");
+	log_warn("attach: the kernel refused the probe on what catches panics or jumps: calls left "
+		 "by "
+		 "them may show as in flight");
 	return 0;
 }
 

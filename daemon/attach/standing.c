@@ -130,9 +130,13 @@ static int parse(struct standing *s)
 		*t = (struct standing_thread){ .pid = head->pid,
 					       .moves = head->moves,
 					       .end = head->end,
+					       .sp = head->sp,
+					       .alt_lo = head->alt_lo,
+					       .alt_hi = head->alt_hi,
 					       .frames = (const uint64_t *)(s->raw.s + at),
 					       .depth = head->depth };
-		at += head->depth * sizeof(uint64_t);
+		t->steps = t->frames + t->depth;
+		at += 2 * head->depth * sizeof(uint64_t);
 		if (at > s->raw.len)
 			return -EIO;
 	}

@@ -29,7 +29,10 @@ struct standing_thread {
 	bool moves;		/* it does not wait: no stack */
 	enum rt_unwind_end end; /* why its frames end */
 	const uint64_t *frames; /* innermost first (RT_FRAME_PC) */
+	const uint64_t *steps;	/* from each to its caller (RT_STEP_SP) */
 	uint32_t depth;
+	uint64_t sp;		 /* user stack pointer */
+	uint64_t alt_lo, alt_hi; /* its stack for signal handlers, [lo, hi); empty: none */
 };
 
 /*

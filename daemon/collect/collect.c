@@ -18,6 +18,7 @@
 #include "collect/settle.h"
 #include "collect/threadwatch.h"
 #include "collect/waiting.h"
+#include "collect/witness.h"
 
 static int watch_threads(struct collector *c)
 {
@@ -127,13 +128,26 @@ uint64_t collector__next_ns(const struct collector *c)
 	return memory_collector__next_ns(c->memory);
 }
 
+/* Whether shadow stacks and memory may not tell all: making tables takes its time. */
+static bool needs_witness(const struct collector *c)
+{
+	size_t cnt;
+
+	(void)settler__frames(c->settler, &cnt);
+	return c->waiting && cnt && (c->plan->unswept || settler__doubts(c->settler));
+}
+
 void collector__stop(struct collector *c)
 {
+	bool witness;
+
 	if (c->end_mono_ns)
 		return;
 	tracer__hold(c->tracer);
-	(void)settler__pass(
-		c->settler); /* so that the pass behind the gate can prove frames dead */
+	/* so that the pass behind the gate can prove frames dead */
+	witness = !settler__pass(c->settler) && needs_witness(c);
+	if (witness)
+		witness__look_patiently(c->settler, c->waiting);
 	overhead__look(&c->overhead);
 	c->end_unix_ns = clock__unix_ns();
 	c->end_mono_ns = clock__mono_ns();
@@ -142,6 +156,8 @@ void collector__stop(struct collector *c)
 	if (c->opts.profiler)
 		profiler__stop(c->opts.profiler);
 	tracer__stop(c->tracer);
+	if (witness)
+		(void)witness__name(c->settler, c->waiting, c->plan);
 }
 
 const struct snapshot_stall *collector__stalls(struct collector *c, uint64_t now_ns, size_t *cnt)

@@ -12,12 +12,7 @@
 #include "base/vec.h"
 #include "functions.skel.h"
 
-/* What tells one call from another. */
-struct call_id {
-	rt_u64 sp, start_ns;
-	rt_u32 tid, fn;
-};
-typedef VEC(struct call_id) call_vec;
+typedef VEC(struct settled_frame) frame_vec;
 
 struct settler {
 	const struct object *obj;
@@ -25,8 +20,7 @@ struct settler {
 	const struct target *target;
 	struct bpf_link *link;
 	rt_u64 *in_flight, *stale, *dead, *given_up;
-	call_vec suspects; /* found dead in the last pass, sorted */
-	VEC(struct settled_frame) frames;
+	frame_vec frames, before; /* of the last pass; of the one before it, by call */
 };
 
 struct settler *settler__new(const struct object *obj, const struct plan *plan,
@@ -64,7 +58,7 @@ void settler__free(struct settler *s)
 	if (!s)
 		return;
 	bpf_link__destroy(s->link);
-	vec__free(&s->suspects);
+	vec__free(&s->before);
 	vec__free(&s->frames);
 	free(s->in_flight);
 	free(s->stale);
@@ -151,21 +145,57 @@ static bool looks_stale(const struct settler *s, const struct rt_frame *f, const
 	return !is_entry_of(s, f->fn, slot + (rt_u64)(int64_t)distance, mem);
 }
 
+static int compare(rt_u64 a, rt_u64 b)
+{
+	return a < b ? -1 : a > b;
+}
+
+/* What tells one call from another. */
 static int by_call(const void *a, const void *b)
 {
-	return memcmp(a, b, sizeof(struct call_id));
+	const struct settled_frame *x = a, *y = b;
+
+	return compare(x->start_ns, y->start_ns)
+		       ?: compare(x->sp, y->sp) ?: compare(x->tid, y->tid) ?: compare(x->fn, y->fn);
+}
+
+static const struct settled_frame *find_before(const struct settler *s,
+					       const struct settled_frame *f)
+{
+	return s->before.cnt ? bsearch(f, s->before.data, s->before.cnt, sizeof(*f), by_call)
+			     : NULL;
+}
+
+/* A witness that found it alive is believed until memory looks otherwise than then. */
+static enum call_verdict verdict_from(const struct settled_frame *was,
+				      const struct settled_frame *now)
+{
+	if (was->verdict == CALL_ALIVE && now->looks_stale && !was->looks_stale)
+		return CALL_UNDECIDED;
+	return was->verdict;
+}
+
+static void count_frame(struct settler *s, struct settled_frame *f)
+{
+	const struct settled_frame *was = find_before(s, f);
+	bool stale;
+
+	f->verdict = was ? verdict_from(was, f) : CALL_UNDECIDED;
+	stale = f->looks_stale && f->verdict == CALL_UNDECIDED;
+	f->doubtful = f->looks_dead || stale || f->verdict == CALL_DEAD;
+	if (f->verdict == CALL_DEAD || (f->looks_dead && was && was->looks_dead)) {
+		s->dead[f->fn]++;
+		return;
+	}
+	s->in_flight[f->fn]++;
+	s->stale[f->fn] += stale;
 }
 
 static int count_thread(struct settler *s, const struct rt_settled *thread,
-			const struct rt_frame *frames, const struct memory *mem, call_vec *suspects)
+			const struct rt_frame *frames, const struct memory *mem)
 {
 	for (rt_u32 i = 0; i < thread->depth; i++) {
 		const struct rt_frame *f = &frames[i];
-		struct call_id id = { .sp = f->sp,
-				      .start_ns = f->start_ns,
-				      .tid = thread->tid,
-				      .fn = f->fn },
-			       *slot;
 		struct settled_frame *open;
 
 		if (f->fn >= s->obj->fn_cnt)
@@ -177,30 +207,35 @@ static int count_thread(struct settler *s, const struct rt_settled *thread,
 		open = vec__push(&s->frames);
 		if (!open)
 			return -ENOMEM;
-		*open = (struct settled_frame){ thread->tid, f->fn, f->start_ns, true };
-		if (!looks_dead(thread, f, mem)) {
-			open->doubtful = looks_stale(s, f, mem);
-			s->in_flight[f->fn]++;
-			s->stale[f->fn] += open->doubtful;
-			continue;
-		}
-		slot = vec__push(suspects);
-		if (!slot)
-			return -ENOMEM;
-		*slot = id;
-		if (s->suspects.cnt &&
-		    bsearch(&id, s->suspects.data, s->suspects.cnt, sizeof(id), by_call))
-			s->dead[f->fn]++;
-		else
-			s->in_flight[f->fn]++;
+		*open = (struct settled_frame){ .tid = thread->tid,
+						.fn = f->fn,
+						.start_ns = f->start_ns,
+						.sp = f->sp,
+						.home_lo = thread->home_lo,
+						.home_hi = thread->home_hi };
+		open->looks_dead = looks_dead(thread, f, mem);
+		open->looks_stale = !open->looks_dead && looks_stale(s, f, mem);
+		count_frame(s, open);
 	}
 	return 0;
+}
+
+/* The frames of the last pass become those before. */
+static void turn_over(struct settler *s)
+{
+	frame_vec last;
+
+	memcpy(&last, &s->frames, sizeof(last));
+	memcpy(&s->frames, &s->before, sizeof(last));
+	memcpy(&s->before, &last, sizeof(last));
+	s->frames.cnt = 0;
+	if (s->before.cnt)
+		qsort(s->before.data, s->before.cnt, sizeof(*s->before.data), by_call);
 }
 
 int settler__pass(struct settler *s)
 {
 	struct strbuf records = STRBUF_INIT;
-	call_vec suspects = {};
 	struct memory mem = { .fd = -1 };
 	int err;
 
@@ -212,7 +247,7 @@ int settler__pass(struct settler *s)
 		(void)target__code_maps(s->target, &mem.code, &mem.code_cnt);
 		(void)target__exe_maps(s->target, &mem.exe, &mem.exe_cnt);
 	}
-	s->frames.cnt = 0;
+	turn_over(s);
 	memset(s->in_flight, 0, s->obj->fn_cnt * sizeof(*s->in_flight));
 	memset(s->stale, 0, s->obj->fn_cnt * sizeof(*s->stale));
 	memset(s->dead, 0, s->obj->fn_cnt * sizeof(*s->dead));
@@ -231,19 +266,13 @@ int settler__pass(struct settler *s)
 		}
 		memcpy(frames, records.s + at, bytes);
 		at += bytes;
-		err = count_thread(s, &thread, frames, &mem, &suspects);
+		err = count_thread(s, &thread, frames, &mem);
 	}
 	if (mem.fd >= 0)
 		close(mem.fd);
 	free(mem.code);
 	free(mem.exe);
-	if (suspects.cnt)
-		qsort(suspects.data, suspects.cnt, sizeof(*suspects.data), by_call);
-	vec__free(&s->suspects);
-	s->suspects = suspects;
-	memset(&suspects, 0, sizeof(suspects));
 out:
-	vec__free(&suspects);
 	strbuf__free(&records);
 	return err;
 }
@@ -268,7 +297,16 @@ rt_u64 settler__dead(const struct settler *s, rt_u32 fn)
 	return s->dead[fn];
 }
 
-const struct settled_frame *settler__frames(const struct settler *s, size_t *cnt)
+size_t settler__doubts(const struct settler *s)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < s->frames.cnt; i++)
+		n += s->frames.data[i].looks_stale && s->frames.data[i].verdict != CALL_DEAD;
+	return n;
+}
+
+struct settled_frame *settler__frames(struct settler *s, size_t *cnt)
 {
 	*cnt = s->frames.cnt;
 	return s->frames.data;

@@ -2,11 +2,12 @@
 /*
  * The calls in flight, read from the threads' shadow stacks: counted, not computed.
  *
- * A frame may be dead and not swept yet (longjmp, then nothing traced above it). It is proven dead
- * when the thread's stack pointer is above it, or its return slot no longer holds its return
- * address (where that was kept) or any address of code. A running thread changes while we look, so
- * the proof counts only for a frame that was found dead in one pass and is still there in a later
- * one: a call that merely returned is gone by then.
+ * A frame may be dead and not swept yet (a stack that was left for good). It is proven dead when
+ * the thread's stack pointer is above it, or its return slot no longer holds its return address
+ * (where that was kept) or any address of code. A running thread changes while we look, so the
+ * proof counts only for a frame that was found dead in one pass and is still there in a later one:
+ * a call that merely returned is gone by then. What that leaves in doubt, a witness may decide
+ * between two passes (witness.h).
  */
 #ifndef COLLECT_SETTLE_H
 #define COLLECT_SETTLE_H
@@ -27,12 +28,18 @@ int settler__pass(struct settler *s);
 rt_u64 settler__in_flight(const struct settler *s, rt_u32 fn); /* the dead left out */
 /*
  * Of those: perhaps dead. Their return address follows a call of some other function, so the slot
- * was used anew, or they were reached by a tail jump.
+ * was used anew, or they were reached by a tail jump; and no witness has decided which.
  */
 rt_u64 settler__stale(const struct settler *s, rt_u32 fn);
 /* Begun before its exits went unseen: how they end nobody will know. Not in flight. */
 rt_u64 settler__given_up(const struct settler *s, rt_u32 fn);
 rt_u64 settler__dead(const struct settler *s, rt_u32 fn); /* ended without an exit */
+
+enum call_verdict {
+	CALL_UNDECIDED,
+	CALL_ALIVE, /* when it was looked at */
+	CALL_DEAD,  /* for good: it ended without an exit */
+};
 
 /* A call that is open, as of the last pass; a thread's frames follow each other, outermost first.
  */
@@ -40,8 +47,17 @@ struct settled_frame {
 	rt_u32 tid; /* of the outermost pid namespace */
 	rt_u32 fn;
 	rt_u64 start_ns;
-	bool doubtful; /* perhaps it has ended unseen */
+	rt_u64 sp;		 /* where its return address is */
+	rt_u64 home_lo, home_hi; /* the thread's own stack */
+	bool doubtful;		 /* perhaps it has ended unseen, or certainly */
+	bool looks_dead, looks_stale;
+	/* the witness's, between two passes; what it says stays with the call */
+	enum call_verdict verdict;
+	rt_u64 seen; /* the native frame found at its place (RT_FRAME_PC) */
 };
-const struct settled_frame *settler__frames(const struct settler *s, size_t *cnt);
+struct settled_frame *settler__frames(struct settler *s, size_t *cnt);
+
+/* How many frames look stale and are not proven dead. */
+size_t settler__doubts(const struct settler *s);
 
 #endif

@@ -33,15 +33,15 @@ static void add_wchan(const struct stall_list *l, const struct rt_thread *t,
 	strbuf__free(&text);
 }
 
-static void add_frames(const struct stall_list *l, const struct rt_thread *t,
-		       struct stall_thread *out)
+static void set_frames(const struct stall_list *l, rt_u32 pid, struct stall_thread *out)
 {
 	size_t cnt;
 	const struct settled_frame *f = settler__frames(l->settler, &cnt);
 	uint64_t now = roster__looked_ns(l->roster);
 
+	out->frame_cnt = 0;
 	for (size_t i = 0; i < cnt && out->frame_cnt < STALL_FRAMES; i++)
-		if (f[i].tid == t->pid && !f[i].doubtful)
+		if (f[i].tid == pid && !f[i].doubtful)
 			out->frames[out->frame_cnt++] =
 				(struct stall_frame){ l->plan->fns[f[i].fn].name,
 						      now > f[i].start_ns ? now - f[i].start_ns
@@ -72,7 +72,7 @@ static void describe(const struct stall_list *l, const struct rt_thread *t,
 	}
 	if (t->state >= RT_STATE_FUTEX)
 		add_wchan(l, t, out);
-	add_frames(l, t, out);
+	set_frames(l, t->pid, out);
 }
 
 /* ---- the list ---- */
@@ -226,9 +226,10 @@ static int see_one(const struct stall_list *l, const struct waiting *w, struct k
 		if (k->seen[n])
 			continue;
 		k->seen[n] = true;
-		if (waits_on(l, k, n))
+		if (waits_on(l, k, n)) {
+			set_frames(l, k->ids[n].pid, t); /* settled by that stack */
 			err = waiting__stack(w, k->ids[n].pid, &t->stack);
-		else
+		} else
 			t->stack.truncated = "running";
 	}
 	return err;

@@ -32,7 +32,7 @@ struct known_stall {
 struct stall_list {
 	const struct roster *roster;
 	struct locks *locks; /* open when threads are added */
-	const struct settler *settler;
+	struct settler *settler;
 	const struct plan *plan;
 	const struct target *target;
 	struct known_stall known[MAX_STALLS];

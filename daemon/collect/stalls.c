@@ -32,7 +32,7 @@ struct stalls {
 	struct stall_list list;
 	const struct roster *roster;
 	struct locks *locks;
-	const struct settler *settler;
+	struct settler *settler;
 	const struct plan *plan;
 	struct stalls_opts opts;
 	VEC(struct wait_id) seen; /* waits of cycles at the last look */
@@ -41,7 +41,7 @@ struct stalls {
 };
 
 struct stalls *stalls__new(const struct roster *roster, struct locks *locks,
-			   const struct settler *settler, const struct plan *plan,
+			   struct settler *settler, const struct plan *plan,
 			   const struct target *target, const struct stalls_opts *opts)
 {
 	struct stalls *s = calloc(1, sizeof(*s));
@@ -253,17 +253,38 @@ static void tell_one(struct stalls *s, enum stall_kind kind, bool proven, const 
 	stall_list__tell(&s->list, k);
 }
 
+/* The thread of a poll that has been open for too long; NULL: it is none. */
+static const struct rt_thread *stuck_in(const struct stalls *s, const struct settled_frame *f)
+{
+	if (s->plan->fns[f->fn].kind != PLAN_ASYNC || f->doubtful ||
+	    roster__looked_ns(s->roster) < f->start_ns + s->opts.stall_ns)
+		return NULL;
+	return roster__by_pid(s->roster, f->tid);
+}
+
+bool stalls__has_unsettled(const struct stalls *s)
+{
+	size_t cnt;
+	const struct settled_frame *f = settler__frames(s->settler, &cnt);
+
+	for (size_t i = 0; i < cnt; i++) {
+		const struct rt_thread *t = f[i].verdict ? NULL : stuck_in(s, &f[i]);
+
+		if (t && !stall_list__knows(&s->list, STALL_BLOCKED_POLL, t))
+			return true;
+	}
+	return false;
+}
+
 static void find_open_polls(struct stalls *s)
 {
 	size_t cnt;
 	const struct settled_frame *f = settler__frames(s->settler, &cnt);
-	uint64_t now = roster__looked_ns(s->roster);
 
 	for (size_t i = 0; i < cnt; i++) {
-		const struct rt_thread *t = roster__by_pid(s->roster, f[i].tid);
+		const struct rt_thread *t = stuck_in(s, &f[i]);
 
-		if (t && s->plan->fns[f[i].fn].kind == PLAN_ASYNC && !f[i].doubtful &&
-		    now >= f[i].start_ns + s->opts.stall_ns)
+		if (t)
 			tell_one(s, STALL_BLOCKED_POLL, true, t, f[i].start_ns);
 	}
 }

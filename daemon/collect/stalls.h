@@ -20,10 +20,12 @@ struct stalls_opts {
 
 /* All borrowed. NULL with errno. */
 struct stalls *stalls__new(const struct roster *roster, struct locks *locks,
-			   const struct settler *settler, const struct plan *plan,
+			   struct settler *settler, const struct plan *plan,
 			   const struct target *target, const struct stalls_opts *opts);
 void stalls__free(struct stalls *s);
 
+/* Whether the last pass has a poll to be told of that no witness has seen (witness.h). */
+bool stalls__has_unsettled(const struct stalls *s);
 /* Looks at the roster's last look and the settler's last pass. */
 void stalls__find(struct stalls *s);
 /* What is told of, with its stacks: for a look at them there have to be the pids of threads (at

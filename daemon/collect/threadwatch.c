@@ -9,6 +9,7 @@
 #include "collect/roster.h"
 #include "collect/stalls.h"
 #include "collect/waiting.h"
+#include "collect/witness.h"
 
 #define LOOK_NS (NS_PER_SEC / 2)
 #define SEE_SHARE 100 /* at most one part of so many of the time */
@@ -20,6 +21,7 @@ struct threadwatch {
 	struct locks *locks;
 	struct stalls *stalls;
 	struct settler *settler;
+	const struct plan *plan;
 	struct waiting *waiting;
 	bool traced; /* functions: their open calls are looked at too */
 	uint64_t next_look_ns, next_see_ns;
@@ -36,6 +38,7 @@ struct threadwatch *threadwatch__new(struct threads *threads, const struct plan 
 		return NULL;
 	w->threads = threads;
 	w->settler = settler;
+	w->plan = plan;
 	w->waiting = opts->waiting;
 	w->traced = plan->fn_cnt != 0;
 	w->roster = roster__new(threads);
@@ -88,6 +91,23 @@ void threadwatch__stop(struct threadwatch *w, uint64_t now_ns)
 	roster__stop(w->roster, now_ns);
 }
 
+/* What the last look says of the open calls. */
+static void settle_calls(struct threadwatch *w)
+{
+	if (witness__recall(w->settler, w->waiting) >= 0 &&
+	    !witness__name(w->settler, w->waiting, w->plan))
+		(void)settler__pass(w->settler);
+}
+
+/* A poll is not said to be stuck in a call that may have been left long ago. */
+static void settle_polls(struct threadwatch *w)
+{
+	if (!w->waiting || !stalls__has_unsettled(w->stalls) || waiting__look(w->waiting, NULL, 0))
+		return;
+	settle_calls(w);
+	(void)roster__look(w->roster);
+}
+
 /*
  * The stacks of what hangs. Making the tables takes its time, so the threads are looked at once
  * more: a stack of another wait than that which is told of would mislead.
@@ -97,8 +117,11 @@ static void see_stalls(struct threadwatch *w)
 	rt_u32 pids[MOST_SEEN];
 	size_t cnt = w->waiting ? stalls__unseen(w->stalls, pids, MOST_SEEN) : 0;
 
-	if (cnt && !waiting__look(w->waiting, pids, cnt) && !roster__look(w->roster))
-		(void)stalls__see(w->stalls, w->waiting);
+	if (!cnt || waiting__look(w->waiting, pids, cnt) || roster__look(w->roster))
+		return;
+	if (w->traced)
+		settle_calls(w);
+	(void)stalls__see(w->stalls, w->waiting);
 }
 
 const struct snapshot_stall *threadwatch__tick(struct threadwatch *w, uint64_t now_ns, size_t *cnt)
@@ -110,6 +133,7 @@ const struct snapshot_stall *threadwatch__tick(struct threadwatch *w, uint64_t n
 	w->next_look_ns = now_ns + LOOK_NS;
 	if (w->traced)
 		(void)settler__pass(w->settler);
+	settle_polls(w);
 	stalls__find(w->stalls);
 	see_stalls(w);
 	return stalls__fresh(w->stalls, cnt);

@@ -48,7 +48,7 @@ bool waiting__is_ready(const struct waiting *w)
 
 /* ---- looking ---- */
 
-static const struct standing_thread *find(const struct waiting *w, rt_u32 pid)
+const struct standing_thread *waiting__thread(const struct waiting *w, rt_u32 pid)
 {
 	size_t cnt;
 	const struct standing_thread *t = standing__threads(w->standing, &cnt);
@@ -59,13 +59,23 @@ static const struct standing_thread *find(const struct waiting *w, rt_u32 pid)
 	return NULL;
 }
 
+int waiting__learn(struct waiting *w, uint64_t *frames, size_t cnt)
+{
+	return cnt ? namer__learn(w->names, frames, cnt) : 0;
+}
+
+const struct named *waiting__named(const struct waiting *w, uint64_t frame)
+{
+	return namer__get(w->names, frame);
+}
+
 static int learn(struct waiting *w, const rt_u32 *pids, size_t cnt)
 {
 	VEC(uint64_t) frames = {};
 	int err = 0;
 
 	for (size_t i = 0; i < cnt && !err; i++) {
-		const struct standing_thread *t = find(w, pids[i]);
+		const struct standing_thread *t = waiting__thread(w, pids[i]);
 
 		for (uint32_t f = 0; t && f < t->depth && !err; f++) {
 			uint64_t *slot = vec__push(&frames);
@@ -76,8 +86,7 @@ static int learn(struct waiting *w, const rt_u32 *pids, size_t cnt)
 				err = -ENOMEM;
 		}
 	}
-	if (!err && frames.cnt)
-		err = namer__learn(w->names, frames.data, frames.cnt);
+	err = err ?: waiting__learn(w, frames.data, frames.cnt);
 	vec__free(&frames);
 	return err;
 }
@@ -131,7 +140,7 @@ static uint32_t put_frames(const struct waiting *w, const struct standing_thread
 
 int waiting__stack(const struct waiting *w, rt_u32 pid, struct snapshot_backtrace *out)
 {
-	const struct standing_thread *t = find(w, pid);
+	const struct standing_thread *t = waiting__thread(w, pid);
 	struct snapshot_frame *frames;
 
 	*out = (struct snapshot_backtrace){};

@@ -22,6 +22,11 @@ void waiting__free(struct waiting *w);
 /* The stacks of these threads (pids of the outermost namespace). What is wrong is said. 0 or
  * -errno. */
 int waiting__look(struct waiting *w, const rt_u32 *pids, size_t cnt);
+/* Of the last look, as it stood. NULL: there was no such thread. */
+const struct standing_thread *waiting__thread(const struct waiting *w, rt_u32 pid);
+/* Names for frames of it, behind a look. frames is sorted by it. 0 or -ENOMEM. */
+int waiting__learn(struct waiting *w, uint64_t *frames, size_t cnt);
+const struct named *waiting__named(const struct waiting *w, uint64_t frame); /* NULL: not learned */
 /* Whether looking is cheap: its programs and tables are there. */
 bool waiting__is_ready(const struct waiting *w);
 

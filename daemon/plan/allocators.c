@@ -237,26 +237,13 @@ static void join(struct search *s)
 
 /* ---- one family ---- */
 
-#define ARGUMENTS (1u << INSN_RDI | 1u << INSN_RSI | 1u << INSN_RDX | 1u << INSN_RCX)
-
-/* Whether the arguments are still in their registers at an entry site that was moved. */
-static bool keeps_arguments(const struct flow *flow, uint64_t to)
-{
-	for (size_t i = 0; i < flow->insn_cnt && flow->insns[i].vaddr < to; i++)
-		if (flow->insns[i].wmask & ARGUMENTS)
-			return false;
-	return true;
-}
-
 /* A return probe belongs on the first instruction; a lone entry probe where it is cheapest. */
 static bool place(const struct image *img, const struct found *f, const struct flow *flow,
 		  struct plan_mem_site *site)
 {
-	const struct flow_site *at = &flow->first;
+	const struct flow_site *at = site->returns ? &flow->first : flow__with_arguments(flow);
 
-	if (!site->returns && !flow->why && keeps_arguments(flow, flow->entry.vaddr))
-		at = &flow->entry;
-	else if (!flow->first_usable)
+	if (at == &flow->first && !flow->first_usable)
 		return false;
 	site->vaddr = at->vaddr;
 	site->insn = (uint8_t)at->insn;

@@ -356,6 +356,8 @@ static int read_object(struct build *b, struct reading *r, const struct profile 
 	err = rows__add(b);
 	if (!err && req->exit == PLAN_EXIT_URETPROBE && !b->plan->uret_why)
 		err = leaps__find(r->src->fd, b, &b->plan->uret_why);
+	if (!err && r->src->meant)
+		b->leaps |= leaps__kinds(r->src->fd, b);
 	if (!err)
 		find_lines(b, r);
 	if (!err && !r->src->index) {
@@ -464,6 +466,7 @@ int plan__build(const struct sources *sources, const struct plan_request *req,
 		return -ENOMEM;
 	plan->exit = req->exit;
 	err = build(&b, sources, req, profile, reason);
+	plan->unswept = b.leaps & ~b.swept;
 	give(&b);
 	if (!err)
 		err = allocators__choose(plan, req);

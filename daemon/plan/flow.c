@@ -413,3 +413,15 @@ bool flow__callee(const struct image *img, const struct insn *in, uint64_t *vadd
 	       in->mem.base == INSN_RIP && in->mem.index == INSN_NONE &&
 	       image__pointer(img, (uint64_t)in->mem.disp, vaddr);
 }
+
+#define ARGUMENTS (1u << INSN_RDI | 1u << INSN_RSI | 1u << INSN_RDX | 1u << INSN_RCX)
+
+const struct flow_site *flow__with_arguments(const struct flow *flow)
+{
+	if (flow->why)
+		return &flow->first;
+	for (size_t i = 0; i < flow->insn_cnt && flow->insns[i].vaddr < flow->entry.vaddr; i++)
+		if (flow->insns[i].wmask & ARGUMENTS)
+			return &flow->first;
+	return &flow->entry;
+}

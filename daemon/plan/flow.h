@@ -42,6 +42,10 @@ int flow__analyse(const struct image *img, const struct symbol *sym, uint64_t si
 		  struct flow *out);
 void flow__free(struct flow *flow);
 
+/* The cheapest place where the arguments are still in their registers, which first always is; check
+ * first_usable when it is that one. */
+const struct flow_site *flow__with_arguments(const struct flow *flow);
+
 /* Where a call or jump goes, also through the GOT; false when another object provides it. */
 bool flow__callee(const struct image *img, const struct insn *in, uint64_t *vaddr);
 

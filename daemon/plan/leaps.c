@@ -11,31 +11,41 @@
 #include "symbols/dynamic.h"
 #include "symbols/image.h"
 
-static const char *what_it_is(const char *name)
+struct leap {
+	const char *name, *what;
+	unsigned int kind;
+};
+
+static const struct leap *find_leap(const char *name)
 {
-	static const struct {
-		const char *name, *what;
-	} leaps[] = {
-		{ "__cxa_begin_catch", "it catches exceptions" },
-		{ "__cxa_throw", "it throws exceptions" },
-		{ "_Unwind_RaiseException", "it unwinds" },
-		{ "_Unwind_ForcedUnwind", "it unwinds" },
-		{ "swapcontext", "it switches stacks" },
-		{ "setcontext", "it switches stacks" },
-		{ "makecontext", "it switches stacks" },
-		{ "jump_fcontext", "it switches stacks" },
-		{ "make_fcontext", "it switches stacks" },
-		{ "coro_transfer", "it switches stacks" },
+	static const struct leap leaps[] = {
+		{ "__cxa_begin_catch", "it catches exceptions", 0 },
+		{ "__cxa_throw", "it throws exceptions", 0 },
+		{ "_Unwind_RaiseException", "it unwinds", LEAP_PANIC },
+		{ "_Unwind_ForcedUnwind", "it unwinds", LEAP_PANIC },
+		{ "swapcontext", "it switches stacks", LEAP_SWITCH },
+		{ "setcontext", "it switches stacks", LEAP_SWITCH },
+		{ "makecontext", "it switches stacks", LEAP_SWITCH },
+		{ "jump_fcontext", "it switches stacks", LEAP_SWITCH },
+		{ "make_fcontext", "it switches stacks", LEAP_SWITCH },
+		{ "coro_transfer", "it switches stacks", LEAP_SWITCH },
 		/* they unwind the stack, up to the first return probe: what is to be cleaned up
 		 * above it would be left undone */
-		{ "pthread_exit", "it ends threads from within" },
-		{ "pthread_cancel", "it cancels threads" },
+		{ "pthread_exit", "it ends threads from within", 0 },
+		{ "pthread_cancel", "it cancels threads", 0 },
 	};
 
 	for (size_t i = 0; i < sizeof(leaps) / sizeof(leaps[0]); i++)
 		if (!strcmp(name, leaps[i].name))
-			return leaps[i].what;
+			return &leaps[i];
 	return NULL;
+}
+
+static const char *what_it_is(const char *name)
+{
+	const struct leap *l = find_leap(name);
+
+	return l ? l->what : NULL;
 }
 
 struct found {
@@ -104,4 +114,38 @@ int leaps__find(int fd, const struct build *b, char **why)
 		err = say(why, "%s (%s)", f.what, f.name);
 	free(f.name);
 	return err;
+}
+
+/* ---- what leaves calls behind ---- */
+
+unsigned int leaps__kind(const char *symbol)
+{
+	const struct leap *l = find_leap(symbol);
+	unsigned int way = dynamic__way(symbol);
+
+	if (way)
+		return way == DYNAMIC_JUMPS ? LEAP_JUMP : LEAP_EXCEPTION;
+	return l ? l->kind : 0;
+}
+
+static int add_kind(void *arg, const char *name, const char *provider, const char *needed)
+{
+	unsigned int *kinds = arg;
+
+	*kinds |= leaps__kind(name);
+	return 0;
+}
+
+unsigned int leaps__kinds(int fd, const struct build *b)
+{
+	unsigned int kinds = 0;
+	size_t cnt;
+	const struct symbol *syms = image__symbols(b->img, &cnt);
+
+	(void)dynamic__imports(fd, add_kind, &kinds);
+	for (size_t i = 0; i < cnt && b->objects.cnt == 1; i++)
+		if (syms[i].type == SYMBOL_FUNC &&
+		    leaps__kind(image__str(b->img, syms[i].name)) == LEAP_SWITCH)
+			kinds |= LEAP_SWITCH;
+	return kinds;
 }

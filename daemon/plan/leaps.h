@@ -16,4 +16,17 @@ struct build;
  */
 int leaps__find(int fd, const struct build *b, char **why);
 
+/* Ways to leave calls behind that are no longer on any stack. */
+enum leap_kind {
+	LEAP_PANIC = 1,	    /* unwinds, up to a catch of its language's runtime */
+	LEAP_EXCEPTION = 2, /* C++'s */
+	LEAP_JUMP = 4,	    /* longjmp */
+	LEAP_SWITCH = 8,    /* to another stack, that of before is left alone */
+};
+
+/* Of a function of that name, or 0. */
+unsigned int leaps__kind(const char *symbol);
+/* Those that the object that was added last may do, by what it imports and what is linked in. */
+unsigned int leaps__kinds(int fd, const struct build *b);
+
 #endif

@@ -137,7 +137,7 @@ struct plan {
 	size_t fn_cnt;
 	struct plan_site *sites; /* grouped by function, entries before exits */
 	size_t site_cnt;
-	struct plan_site *catches; /* where the runtime has just caught a panic; may be empty */
+	struct plan_site *catches; /* where a runtime has just caught a panic, or a jump begins */
 	size_t catch_cnt;
 	struct plan_object *objects; /* [0] the executable */
 	size_t object_cnt;
@@ -151,6 +151,7 @@ struct plan {
 	char *memory_why; /* asked for, and no allocator can be traced: why */
 	char *late_why;	  /* allocators that came later are not traced: why */
 	char *uret_why;	  /* return probes may kill the process: why; NULL: nothing speaks for it */
+	bool unswept;	  /* calls may be left in ways that no site of catches sees */
 	char **notes;	  /* one line each: debug files used and rejected, what could not be read */
 	size_t note_cnt;
 	char **inlined_only; /* own functions that DWARF knows only as inlined copies */

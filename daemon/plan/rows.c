@@ -9,6 +9,7 @@
 
 #include "plan/closure.h"
 #include "plan/flow.h"
+#include "plan/leaps.h"
 #include "plan/places.h"
 #include "plan/select.h"
 #include "symbols/image.h"
@@ -296,32 +297,56 @@ static int add_rows(struct build *b)
 	return err;
 }
 
+/* One place may have several names: longjmp, siglongjmp. */
+static bool has_catch(const struct build *b, uint64_t vaddr)
+{
+	uint32_t object = (uint32_t)b->objects.cnt - 1;
+
+	for (size_t i = b->catches.cnt; i-- && b->catches.data[i].object == object;)
+		if (b->catches.data[i].vaddr == vaddr)
+			return true;
+	return false;
+}
+
+/* A jump's argument says where it leads. */
+static int add_catch(struct build *b, const struct symbol *sym, const struct flow *flow)
+{
+	unsigned int leap = leaps__kind(image__str(b->img, sym->name)) ?: LEAP_PANIC;
+	const struct flow_site *at = leap == LEAP_JUMP ? flow__with_arguments(flow) : &flow->entry;
+	struct plan_site *site;
+
+	if (flow->why && (at != &flow->first || !flow->first_usable))
+		return 0;
+	b->swept |= leap;
+	if (has_catch(b, at->vaddr))
+		return 0;
+	site = vec__push(&b->catches);
+	if (!site)
+		return -ENOMEM;
+	*site = (struct plan_site){ .vaddr = at->vaddr,
+				    .object = (uint32_t)b->objects.cnt - 1,
+				    .kind = leap == LEAP_JUMP ? RT_SITE_JUMP : RT_SITE_CATCH,
+				    .insn = at->insn,
+				    .sp_words = at->sp_words };
+	image__code_offset(b->img, site->vaddr, &site->offset);
+	return 0;
+}
+
 static int add_catches(struct build *b)
 {
+	int err = 0;
+
 	if (b->req->exe_only && b->objects.cnt > 1)
 		return 0;
-	for (size_t i = 0; i < b->sel->catch_cnt; i++) {
+	for (size_t i = 0; i < b->sel->catch_cnt && !err; i++) {
 		const struct symbol *sym = b->sel->catches[i];
-		struct plan_site *site;
 		struct flow flow;
-		int err = flow__analyse(b->img, sym, sym->size, &flow);
 
-		site = err || flow.why ? NULL : vec__push(&b->catches);
-		if (!site && !flow.why)
-			err = -ENOMEM;
-		if (site) {
-			*site = (struct plan_site){ .vaddr = flow.entry.vaddr,
-						    .object = (uint32_t)b->objects.cnt - 1,
-						    .kind = RT_SITE_CATCH,
-						    .insn = flow.entry.insn,
-						    .sp_words = flow.entry.sp_words };
-			image__code_offset(b->img, site->vaddr, &site->offset);
-		}
+		err = flow__analyse(b->img, sym, sym->size, &flow);
+		err = err ?: add_catch(b, sym, &flow);
 		flow__free(&flow);
-		if (err)
-			return err;
 	}
-	return 0;
+	return err;
 }
 
 int rows__add(struct build *b)

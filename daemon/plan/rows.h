@@ -18,6 +18,8 @@ struct build {
 	VEC(struct plan_fn) fns;
 	VEC(struct plan_site) sites;
 	VEC(struct plan_site) catches;
+	unsigned int leaps,
+		swept; /* enum leap_kind: those that calls may be left by; of them, seen */
 	VEC(struct plan_skip) skipped;
 	VEC(struct plan_object) objects;
 	VEC(char *) notes;

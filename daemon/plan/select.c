@@ -11,6 +11,7 @@
 #include "base/strbuf.h"
 #include "base/vec.h"
 #include "plan/insn.h"
+#include "plan/leaps.h"
 #include "plan/profile.h"
 #include "symbols/image.h"
 
@@ -158,8 +159,8 @@ static bool ends_in(const char *mangled, const struct name_parts *parts, const c
 }
 
 /*
- * Where the runtime has just caught a panic, or a C++ exception (in a static program). When std's
- * own is inlined into its callers, what it calls first is left.
+ * Where a runtime has just caught a panic or a C++ exception, or longjmp begins. When std's own is
+ * inlined into its callers, what it calls first is left.
  */
 static bool is_catch(const char *mangled, const struct name_parts *parts)
 {
@@ -170,7 +171,8 @@ static bool is_catch(const char *mangled, const struct name_parts *parts)
 	bool yes = false;
 	char *name;
 
-	if (!strcmp(mangled, "__cxa_begin_catch"))
+	if (parts->lang == NAME_C &&
+	    (!strcmp(mangled, "__cxa_begin_catch") || leaps__kind(mangled) == LEAP_JUMP))
 		return true;
 	if (!ends_in(mangled, parts, "cleanup"))
 		return false;
@@ -204,7 +206,9 @@ static int collect(struct scan *s)
 			if (!slot)
 				return -ENOMEM;
 			*slot = &syms[i];
-			continue;
+			/* longjmp is a function like any other, but for what it leaves behind */
+			if (leaps__kind(cand.mangled) != LEAP_JUMP)
+				continue;
 		}
 		err = crate_of(s, cand.mangled, &cand.parts, &cand.crate);
 		c = err ? NULL : vec__push(&s->all);

@@ -25,7 +25,7 @@ struct pick {
 struct selection {
 	struct pick *picks; /* in order of address */
 	size_t pick_cnt;
-	const struct symbol **catches; /* std's clean-up after a caught panic */
+	const struct symbol **catches; /* std's clean-up after a caught panic, C++'s, longjmp */
 	size_t catch_cnt;
 	size_t symbol_cnt;
 	char **crates; /* chosen ones */

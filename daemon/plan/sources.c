@@ -125,9 +125,30 @@ static int label(struct sources *s)
 	return 0;
 }
 
+/* Where what is meant goes when it leaves functions otherwise than by returning: seen there. */
+static unsigned int ways_of(const struct plan_input *in, const struct debug_wish *wishes,
+			    const struct plan_request *req)
+{
+	unsigned int ways = 0;
+
+	for (size_t i = 0; i < in->source_cnt; i++) {
+		struct source s = { .path = in->sources[i].path,
+				    .index = (uint32_t)i,
+				    .wish = wishes[i],
+				    .name = base_name(in->sources[i].path) };
+
+		if (s.name && (!i || is_meant(&s, req)))
+			ways |= wishes[i].ways_taken;
+		free(s.name);
+	}
+	return req->exe_only ? 0 : ways;
+}
+
 int sources__choose(const struct plan_input *in, const struct debug_wish *wishes,
 		    const struct plan_request *req, struct sources *out, char **reason)
 {
+	unsigned int ways = ways_of(in, wishes, req);
+
 	memset(out, 0, sizeof(*out));
 	for (size_t i = 0; i < in->source_cnt; i++) {
 		struct source *s = vec__push(out);
@@ -142,7 +163,8 @@ int sources__choose(const struct plan_input *in, const struct debug_wish *wishes
 		if (!s->name)
 			return -ENOMEM;
 		s->meant = !i || is_meant(s, req);
-		if (!s->meant && !(req->memory && s->wish.allocates)) {
+		if (!s->meant && !(req->memory && s->wish.allocates) &&
+		    !(s->wish.ways_given & ways)) {
 			free(s->name);
 			out->cnt--;
 		}

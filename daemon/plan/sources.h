@@ -16,7 +16,7 @@ struct source {
 	char *name;	/* base name: what LIB means */
 	char *label;	/* the same, or the path where several files have that name */
 	uint32_t index; /* in plan_input.sources */
-	bool meant;	/* for its functions; else only its allocator is */
+	bool meant;	/* for its functions; else only its allocator is, or its catches */
 	struct debug_wish wish;
 	struct debug_candidates debug;
 };

@@ -129,6 +129,7 @@ void wire__write(const struct plan *p, struct strbuf *out)
 	put_str(out, p->uret_why);
 	put(out, p->symbol_cnt);
 	put(out, p->no_symbols);
+	put(out, p->unswept);
 	put(out, p->exit);
 }
 
@@ -336,6 +337,7 @@ static void get_plan(struct reader *r, struct plan *p)
 	p->uret_why = get_str(r);
 	p->symbol_cnt = get(r);
 	p->no_symbols = get_below(r, 2);
+	p->unswept = get_below(r, 2);
 	p->exit = get_below(r, PLAN_EXIT_URETPROBE + 1);
 	r->bad |= r->at != r->end;
 }

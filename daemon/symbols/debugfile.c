@@ -59,6 +59,7 @@ void debug_wish__read(int fd, struct debug_wish *out)
 		out->has_dwarf = elf_file__find(&f, ".debug_info", &sh) ||
 				 elf_file__find(&f, ".zdebug_info", &sh);
 		out->allocates = dynamic__allocates(&f);
+		dynamic__ways(&f, &out->ways_taken, &out->ways_given);
 		s = dynamic__soname(&f);
 		snprintf(out->soname, sizeof(out->soname), "%s", s ? s : "");
 		free(s);

@@ -17,9 +17,10 @@ struct debug_wish {
 	char build_id[132]; /* hex; "" for none */
 	char link[256];	    /* name in .gnu_debuglink, a bare one; "" for none */
 	uint32_t link_crc;
-	bool has_symbols, has_dwarf; /* of its own */
-	bool allocates;		     /* exports a malloc of whatever name */
-	char soname[256];	     /* "" for none */
+	bool has_symbols, has_dwarf;	     /* of its own */
+	bool allocates;			     /* exports a malloc of whatever name */
+	unsigned int ways_taken, ways_given; /* enum dynamic_way */
+	char soname[256];		     /* "" for none */
 };
 /* All empty when the file cannot be read. */
 void debug_wish__read(int fd, struct debug_wish *out);

@@ -139,3 +139,43 @@ bool dynamic__allocates(const struct elf_file *f)
 	}
 	return false;
 }
+
+unsigned int dynamic__way(const char *name)
+{
+	static const struct {
+		const char *name;
+		enum dynamic_way way;
+	} ways[] = {
+		{ "__cxa_begin_catch", DYNAMIC_EXCEPTIONS },
+		{ "__cxa_throw", DYNAMIC_EXCEPTIONS },
+		{ "longjmp", DYNAMIC_JUMPS },
+		{ "_longjmp", DYNAMIC_JUMPS },
+		{ "siglongjmp", DYNAMIC_JUMPS },
+		{ "__longjmp_chk", DYNAMIC_JUMPS },
+	};
+
+	for (size_t i = 0; i < sizeof(ways) / sizeof(ways[0]); i++)
+		if (!strcmp(name, ways[i].name))
+			return ways[i].way;
+	return 0;
+}
+
+void dynamic__ways(const struct elf_file *f, unsigned int *taken, unsigned int *given)
+{
+	const char *strings, *name;
+	Elf64_Shdr dynsym;
+	Elf64_Sym sym;
+	size_t len;
+
+	*taken = *given = 0;
+	if (!elf_file__find_type(f, SHT_DYNSYM, &dynsym))
+		return;
+	strings = elf_file__strings(f, dynsym.sh_link, &len);
+	for (uint64_t i = 1; i < dynsym.sh_size / sizeof(sym); i++) {
+		if (!elf_file__copy(f, dynsym.sh_offset + i * sizeof(sym), &sym, sizeof(sym)))
+			return;
+		name = string_at(strings, len, sym.st_name);
+		if (name)
+			*(sym.st_shndx == SHN_UNDEF ? taken : given) |= dynamic__way(name);
+	}
+}

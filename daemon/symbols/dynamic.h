@@ -10,6 +10,16 @@ struct elf_file;
 /* Whether others can take a malloc from it. */
 bool dynamic__allocates(const struct elf_file *f);
 
+/* Ways out of several functions at once that other files provide. */
+enum dynamic_way {
+	DYNAMIC_EXCEPTIONS = 1, /* the runtime of C++ */
+	DYNAMIC_JUMPS = 2,	/* longjmp */
+};
+/* Of a function of that name, or 0. catches: where such a way ends or leads off from. */
+unsigned int dynamic__way(const char *name);
+/* Those that a file takes from others, and those that others find here. */
+void dynamic__ways(const struct elf_file *f, unsigned int *taken, unsigned int *given);
+
 /* DT_SONAME (malloc'd), or NULL. */
 char *dynamic__soname(const struct elf_file *f);
 

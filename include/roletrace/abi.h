@@ -40,11 +40,12 @@ enum rt_site_kind {
 	RT_SITE_RET = 1,      /* a ret */
 	RT_SITE_TAIL = 2,     /* an unconditional jump out of the function */
 	RT_SITE_JCC = 3,      /* a conditional jump out: an exit only when it is taken */
-	RT_SITE_CATCH = 4,    /* the runtime has just caught a panic: deeper frames are dead */
+	RT_SITE_CATCH = 4,    /* a runtime has just caught a panic: deeper frames are dead */
 	RT_SITE_URET = 5,     /* a return probe (the kernel swaps the return address) */
 	RT_SITE_EDGE = 6,     /* before a ret, with nothing but the way out in between */
 	RT_SITE_EDGE_JCC = 7, /* the same, one way of a conditional jump */
-	RT_SITE_KINDS = 8,
+	RT_SITE_JUMP = 8,     /* longjmp begins: frames deeper than where it leads are dead */
+	RT_SITE_KINDS = 9,
 };
 
 /* How the kernel executes the instruction under a breakpoint; it decides the price. */

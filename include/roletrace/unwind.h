@@ -206,15 +206,25 @@ struct rt_blocked {
 	rt_u64 futex;	     /* it is at; 0: none, or not known */
 };
 
-/* A thread as it stands; depth frames follow, innermost first. */
+/* A thread as it stands; depth frames follow, innermost first, then depth steps. */
 struct rt_standing {
 	rt_u32 pid; /* of the kernel's outermost namespace */
 	rt_u16 depth;
-	rt_u8 end;   /* enum rt_unwind_end */
-	rt_u8 moves; /* it runs, or ran meanwhile: no frames */
+	rt_u8 end;	       /* enum rt_unwind_end */
+	rt_u8 moves;	       /* it runs, or ran meanwhile: no frames */
+	rt_u64 sp;	       /* user stack pointer */
+	rt_u64 alt_lo, alt_hi; /* the stack of its own for signal handlers; both 0: none */
 };
 
-RT_ASSERT_SIZE(struct rt_standing, 8);
+/*
+ * The step from a frame to its caller: the frame's CFA (its return address lies 8 below), which is
+ * the stack pointer behind the call. 0: there was none. The low bits say how it was found.
+ */
+#define RT_STEP_GUESSED 1u /* by the frame pointer: frames may have been missed below it */
+#define RT_STEP_SIGNAL 2u  /* no call: the stack pointer of what a signal interrupted */
+#define RT_STEP_SP(step) ((step) & ~7ull)
+
+RT_ASSERT_SIZE(struct rt_standing, 32);
 RT_ASSERT_SIZE(struct rt_kept_head, 32);
 RT_ASSERT_SIZE(struct rt_wake, 32);
 RT_ASSERT_SIZE(struct rt_lock_wait, 16);

@@ -170,6 +170,16 @@ def test_pthread_deadlock_names_traced_calls():
     f.finish()
 
 
+def test_stall_leaves_out_calls_that_were_left():
+    """Their return addresses are still on the stack, and no frame returns there."""
+    f = Fixture("hangs", "left")
+    _, _, t = hang(f, functions=("traced_*",))
+    stall = one_stall(t.stop())
+    for thread in stall["threads"]:
+        equal([x["name"] for x in thread["frames"]], ["traced_second"], "traced calls it is in")
+    f.finish()
+
+
 def test_slow_holder_is_no_deadlock():
     f = Fixture("hangs", "held")
     truth, _, t = hang(f)
@@ -446,6 +456,19 @@ def test_worker_blocked_inside_a_traced_poll():
     check("{{closure}}" in thread["frames"][-1]["name"] or "closure" in thread["frames"][-1]["name"],
           f"the poll: {thread['frames']}")
     check(thread["frames"][-1]["age_ns"] >= 2.9e9, f"its age: {thread['frames']}")
+    f.finish()
+
+
+def test_poll_that_was_left_blocks_nobody():
+    """Its return address is still on the stack, and no frame returns there."""
+    f = rust("left")
+    t = Trace(f, functions=("stalls::left::traced_left*",))
+    f.go()
+    time.sleep(4.5)
+    snapshot = t.stop()
+    equal([(x["kind"], x["certainty"]) for x in snapshot.doc["stalls"]], [], "stalls")
+    (poll,) = [r for r in snapshot.functions if r["kind"] == "async"]
+    equal([poll[k] for k in ("calls", "returned", "unwound", "in_flight")], [1, 0, 1, 0], "the poll")
     f.finish()
 
 

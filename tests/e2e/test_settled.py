@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""P3, P4: calls that were left without an exit, at the moment of detaching: what is counted as in
+flight is what is on a stack, to the call, and nothing is left in doubt that a stack can tell."""
+
+from harness import Fixture, equal, trace
+
+EXITS = ("auto", "sites")
+
+
+def settled(how, *args, stale=0, lost=(), fixture="left", **kwargs):
+    f = Fixture(fixture, how)
+    snapshot, truth = trace(f, *args, **kwargs)
+    snapshot.exact(truth)
+    equal(sum(r["in_flight_stale"] for r in snapshot.functions), stale, "calls left in doubt")
+    snapshot.nothing_lost(*lost)
+    return f, snapshot
+
+
+def test_p4_left_by_setcontext():
+    settled("setcontext")
+
+
+def test_p4_left_by_a_jump_that_nobody_sees():
+    settled("builtin")
+
+
+def swept(how, fixture="left", children=("traced_after",), **kwargs):
+    """At the jump itself: what is called from deeper places is no child of those that were left."""
+    f, snapshot = settled(how, fixture=fixture, **kwargs)
+    edges = [(e["caller"], e["callee"]) for e in snapshot.doc["edges"]]
+    equal([e for e in edges if e[1] in children], [], "callers of what was called afterwards")
+    (path,) = [p["frames"] for p in snapshot.doc["paths"] if p["frames"][-1] in children]
+    equal(path, ["traced_after"], "path of what was called afterwards")
+    f.finish()
+
+
+def test_p4_left_by_longjmp():
+    swept("longjmp")
+
+
+def test_p4_left_by_checked_longjmp():
+    swept("checked")
+
+
+def test_p4_left_by_longjmp_linked_in():
+    swept("longjmp", fixture="left-static")
+
+
+def test_p4_left_by_siglongjmp_from_a_handler():
+    swept("own_signal")
+
+
+def test_p4_left_by_siglongjmp_from_another_stack():
+    swept("signal", lost=["other_stack"])
+
+
+def test_p4_left_by_exceptions():
+    swept("20", fixture="thrown-dynamic")
+
+
+def test_p4_left_by_exceptions_linked_in():
+    swept("20", fixture="thrown-static")
+
+
+def test_p3_left_on_a_stack_that_another_coroutine_runs_on():
+    settled("reused", lost=["other_stack"])
+
+
+def test_p3_suspended_coroutine_is_in_flight():
+    settled("suspended", lost=["other_stack"])
+
+
+def test_calls_that_wait_are_in_flight():
+    """Also one that was jumped to: its return address is behind the call of another function."""
+    settled("blocked")
+
+
+def test_thread_that_exits_inside_a_call():
+    settled("exits")
