@@ -2,6 +2,7 @@
 #include "run.h"
 
 #include <errno.h>
+#include <malloc.h>
 #include <math.h>
 #include <poll.h>
 #include <stdio.h>
@@ -177,6 +178,8 @@ static void start(struct run *r)
 	r->next_draw_ns = now + r->draw_ns;
 	r->next_write_ns = now + r->write_ns;
 	r->next_late_ns = now;
+	/* loading took several times what is needed from now on, above all the kernel's types */
+	malloc_trim(0);
 	r->next_tick_ns = now + sooner(GOVERNOR_INTERVAL_NS, r->write_ns);
 	log_info("attached to %d (%s): %u functions, %zu probes, %llu ms", r->target.pid,
 		 r->target.comm, tracer__fn_cnt(r->tracer), tracer__probe_cnt(r->tracer),
