@@ -104,7 +104,7 @@ struct found_code {
 
 #define FOUND_WAYS 4u
 struct found_set {
-	struct found_code way[FOUND_WAYS]; /* a cache line */
+	struct found_code way[FOUND_WAYS];
 };
 
 /* key: a hash of the address. Written and read here, by all at once. Bound: an entry that finds no
@@ -129,12 +129,12 @@ struct unwind {
 	struct rt_unwind_map map; /* where the last one was that was searched for */
 	rt_u64 code_frame;	  /* of the address that was looked up: RT_FRAME_PC */
 	rt_u32 code_rule;	  /* index + 1; 0: none */
-	rt_u32 way;
-	rt_u64 trampoline;   /* what return probes put in place of a return address; 0: none */
-	rt_u64 replaced;     /* struct return_instance of the innermost that is still ahead */
-	rt_u32 known;	     /* registers, a bit each */
-	rt_u32 depth, start; /* frames are [start, depth) of frame[] */
-	rt_u32 end;	     /* enum rt_unwind_end */
+	rt_u32 way, victim;	  /* in the set where it is remembered */
+	rt_u64 trampoline;	  /* what return probes put in place of a return address; 0: none */
+	rt_u64 replaced;	  /* struct return_instance of the innermost that is still ahead */
+	rt_u32 known;		  /* registers, a bit each */
+	rt_u32 depth, start;	  /* frames are [start, depth) of frame[] */
+	rt_u32 end;		  /* enum rt_unwind_end */
 	rt_u32 guessed;
 	rt_u32 caller; /* 1: pc is a return address */
 	rt_u32 busy;

@@ -163,12 +163,13 @@ static __always_inline void remember(struct unwind *u, rt_u64 pc)
 
 	if (!set || pc >> (64 - FOUND_GEN_BITS) || u->code_rule >> FOUND_RULE_BITS)
 		return;
-	f = &set->way[(u->hash >> 32) & (FOUND_WAYS - 1)]; /* any */
+	f = &set->way[u->victim++ & (FOUND_WAYS - 1)]; /* any but the one of the last time */
 	f->whose = found_whose(pc, u->map_gen);
 	f->what = found_what(pc, u->map_gen, low);
 }
 
-/* The code at pc: into u->code_*, and 1; 0: it is in no mapping. Searches, and remembers. */
+/* The code at pc: into u->code_frame and u->code_rule, and 1; 0: it is in no mapping. Searches, and
+ * remembers what it finds. */
 __noinline int search_code(struct unwind *u, rt_u64 pc)
 {
 	rt_u32 gen = generation(), place;
@@ -200,14 +201,15 @@ static __always_inline rt_u64 load(const rt_u64 *p)
 /* Through the scratch: the verifier would follow each way by itself. */
 static __always_inline rt_u32 way_of(struct unwind *u, const struct found_set *set, rt_u64 whose)
 {
-	*(volatile rt_u32 *)&u->way = load(&set->way[1].whose) == whose	  ? 1
-				      : load(&set->way[2].whose) == whose ? 2
-				      : load(&set->way[3].whose) == whose ? 3
-									  : 0;
+	rt_u32 way = 0;
+
+	for (rt_u32 i = 1; i < FOUND_WAYS; i++)
+		way = load(&set->way[i].whose) == whose ? i : way;
+	*(volatile rt_u32 *)&u->way = way;
 	return *(volatile rt_u32 *)&u->way & (FOUND_WAYS - 1);
 }
 
-/* The same, if it is remembered. */
+/* The same, if it is remembered. A torn entry, or one of another address, fails its check. */
 static __always_inline bool recall_code(struct unwind *u, rt_u64 pc)
 {
 	rt_u32 gen = generation(), key = (gen & 1) * RT_UNWIND_MAX_MAPS;
