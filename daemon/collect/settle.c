@@ -180,17 +180,17 @@ static enum call_verdict verdict_from(const struct settled_frame *was,
 static void count_frame(struct settler *s, struct settled_frame *f)
 {
 	const struct settled_frame *was = find_before(s, f);
-	bool stale;
+	bool decided;
 
 	f->verdict = was ? verdict_from(was, f) : CALL_UNDECIDED;
-	stale = f->looks_stale && f->verdict == CALL_UNDECIDED;
-	f->doubtful = f->looks_dead || stale || f->verdict == CALL_DEAD;
+	decided = f->verdict != CALL_UNDECIDED;
+	f->doubtful = f->looks_dead || f->verdict == CALL_DEAD || (f->looks_stale && !decided);
 	if (f->verdict == CALL_DEAD || (f->looks_dead && was && was->looks_dead)) {
 		s->dead[f->fn]++;
 		return;
 	}
 	s->in_flight[f->fn]++;
-	s->stale[f->fn] += stale;
+	s->stale[f->fn] += !decided && (f->looks_stale || (was && was->untold));
 }
 
 static int count_thread(struct settler *s, const struct rt_settled *thread,

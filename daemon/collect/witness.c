@@ -16,8 +16,8 @@
 #include "base/vec.h"
 #include "collect/onstack.h"
 
-#define TRIES 10
-#define PAUSE_NS (3 * NS_PER_MS) /* a thread that serves requests blocks now and then */
+#define TRIES 20
+#define PAUSE_NS (2 * NS_PER_MS) /* a thread that serves requests blocks now and then */
 
 /* ---- what was seen ---- */
 
@@ -42,7 +42,7 @@ int witness__recall(struct settler *s, const struct waiting *w)
 		if (f[i].verdict == CALL_DEAD || f[i].seen)
 			continue;
 		t = waiting__thread(w, f[i].tid);
-		if (t && t->moves)
+		if (t && !t->depth)
 			left++;
 		else if (t)
 			hear_one(&f[i], t);
@@ -61,8 +61,14 @@ void witness__look_patiently(struct settler *s, struct waiting *w)
 {
 	const struct timespec pause = { .tv_nsec = PAUSE_NS };
 
+	struct settled_frame *f;
+	size_t cnt;
+
 	for (int try = 0; try < TRIES && witness__look(s, w) > 0; try++)
 		nanosleep(&pause, NULL);
+	f = settler__frames(s, &cnt);
+	for (size_t i = 0; i < cnt; i++)
+		f[i].untold = f[i].verdict == CALL_UNDECIDED;
 }
 
 /* ---- whose it is ---- */

@@ -2,7 +2,7 @@
 """P3, P4: calls that were left without an exit, at the moment of detaching: what is counted as in
 flight is what is on a stack, to the call, and nothing is left in doubt that a stack can tell."""
 
-from harness import Fixture, equal, trace
+from harness import Fixture, check, equal, trace
 
 EXITS = ("auto", "sites")
 
@@ -67,7 +67,24 @@ def test_p3_left_on_a_stack_that_another_coroutine_runs_on():
 
 
 def test_p3_suspended_coroutine_is_in_flight():
-    settled("suspended", lost=["other_stack"])
+    """Whether it will ever go on nobody can tell: that is said."""
+    _, snapshot = settled("suspended", lost=["other_stack"], stale=1)
+    equal(snapshot.row("traced_yields")["in_flight_stale"], 1, "calls of the coroutine in doubt")
+
+
+def test_left_by_a_thread_that_hardly_waits():
+    settled("busy")
+
+
+def test_left_by_a_thread_that_never_waits():
+    """Its stack stands still only while others have its CPU: else its calls are in doubt."""
+    f = Fixture("left", "spins")
+    snapshot, truth = trace(f)
+    for name, wanted in truth.items():
+        row = snapshot.row(name)
+        equal((row["calls"], row["returned"]), (wanted["calls"], 0), f"calls, returned: {name}")
+        sure = row["in_flight"] - row["in_flight_stale"]
+        check(sure <= wanted["in_flight"] <= row["in_flight"], f"{name}: {row}, truth {wanted}")
 
 
 def test_calls_that_wait_are_in_flight():
