@@ -96,9 +96,6 @@ static bool looks_dead(const struct rt_settled *thread, const struct rt_frame *f
 	return mem->code_cnt && !target__is_code(mem->code, mem->code_cnt, slot);
 }
 
-/* A moved entry site lies at most this far behind the function's first byte. */
-#define ENTRY_BLOCK_BYTES 128
-
 /* The first site of a function; sites are sorted by function. */
 static size_t first_site(const struct plan *plan, rt_u32 fn)
 {
@@ -123,7 +120,7 @@ static bool is_entry_of(const struct settler *s, rt_u32 fn, rt_u64 address,
 	for (size_t i = first_site(p, fn); i < p->site_cnt && p->sites[i].fn == fn; i++) {
 		rt_u64 entry = target__address(mem->exe, mem->exe_cnt, p->sites[i].offset);
 
-		if (p->sites[i].kind == RT_SITE_ENTRY && entry - address < ENTRY_BLOCK_BYTES)
+		if (p->sites[i].kind == RT_SITE_ENTRY && entry - address < PLAN_ENTRY_BLOCK_BYTES)
 			return true;
 	}
 	return false;

@@ -92,5 +92,9 @@ def test_calls_that_wait_are_in_flight():
     settled("blocked")
 
 
+def test_call_that_waits_in_its_cold_part_is_in_flight():
+    settled("cold")
+
+
 def test_thread_that_exits_inside_a_call():
     settled("exits")
