@@ -32,6 +32,7 @@ def swept(how, fixture="left", children=("traced_after",), **kwargs):
     (path,) = [p["frames"] for p in snapshot.doc["paths"] if p["frames"][-1] in children]
     equal(path, ["traced_after"], "path of what was called afterwards")
     f.finish()
+    return snapshot
 
 
 def test_p4_left_by_longjmp():
@@ -55,7 +56,9 @@ def test_p4_left_by_siglongjmp_from_another_stack():
 
 
 def test_p4_left_by_exceptions():
-    swept("20", fixture="thrown-dynamic")
+    snapshot = swept("20", fixture="thrown-dynamic")
+    calls = sum(r["calls"] + r["returned"] for r in snapshot.functions)
+    equal(snapshot.doc["overhead"]["hits"], calls + 10, "hits: 10 exceptions were caught too")
 
 
 def test_p4_left_by_exceptions_linked_in():
