@@ -211,7 +211,7 @@ struct rt_standing {
 	rt_u32 pid; /* of the kernel's outermost namespace */
 	rt_u16 depth;
 	rt_u8 end;	       /* enum rt_unwind_end */
-	rt_u8 moves;	       /* it runs, or ran meanwhile: no frames */
+	rt_u8 moves;	       /* it does not wait: frames only if it was kept from running */
 	rt_u64 sp;	       /* user stack pointer */
 	rt_u64 alt_lo, alt_hi; /* the stack of its own for signal handlers; both 0: none */
 };
