@@ -147,7 +147,8 @@ static const struct argp_option table[] = {
 	{ "limit", KEY_LIMIT, "N", 0, "At most N rows in each of the report's tables", 2 },
 	{ "width", KEY_WIDTH, "N", 0,
 	  "report: for N columns (default: the terminal's, 80 where there is none)", 2 },
-	{ "kind", KEY_KIND, "cpu|calls|off-cpu|wakers|live|alloc|live-calls|alloc-calls", 0,
+	{ "kind", KEY_KIND,
+	  "cpu|calls|off-cpu|wakers|live|alloc|live-calls|alloc-calls|mapped|faults", 0,
 	  "flame: which stacks (default: the first of these that there are)", 2 },
 	{ "diff", KEY_DIFF, "OLD", 0, "flame: what changed since the snapshot OLD", 2 },
 	{ NULL, 0, NULL, 0, "How to measure", 3 },
@@ -158,8 +159,11 @@ static const struct argp_option table[] = {
 	{ "may-kill-target", KEY_MAY_KILL, NULL, 0,
 	  "--exit uretprobe: not refused, although it may", 3 },
 	{ "memory", KEY_MEMORY, "off|growth|live|stacks", 0,
-	  "growth (the default): how the process grows, and where. live: what is allocated and "
-	  "freed, exactly. stacks: also by whom, and what may be leaking",
+	  "growth (the default): how the process grows, and where; asked for by name also by "
+	  "native "
+	  "stack. live: what is allocated and freed, exactly. stacks: also by whom, and what may "
+	  "be "
+	  "leaking",
 	  3 },
 	{ "allocator", KEY_ALLOCATOR, "auto|rust|malloc|all", 0,
 	  "Which layer --memory live and stacks trace (auto: Rust's own where that is enough, "
@@ -173,7 +177,8 @@ static const struct argp_option table[] = {
 	  "--memory stacks: remember a sample of the blocks only, one of about N allocated bytes; "
 	  "what is live becomes an estimate, with its error. 1: each block, with its native stack; "
 	  "0: each, and no native stacks. By default each is remembered, and a sample (64k) has "
-	  "native stacks",
+	  "native stacks. --memory growth: a native stack for N bytes touched first (64k; 1: for "
+	  "each page fault; 0: no native stacks at all)",
 	  3 },
 	{ "leak-after", KEY_LEAK_AFTER, "SEC", 0,
 	  "--memory stacks: blocks that live longer may be leaked (default 10)", 3 },
@@ -479,8 +484,8 @@ static void check_whole(struct argp_state *state, const struct options *o)
 		argp_error(state, "--no-threads contradicts --stall");
 	if (o->by_thread && !o->cpu_profile_hz && !o->off_cpu)
 		argp_error(state, "--by-thread needs --cpu-profile or --off-cpu");
-	if (o->sample_given && o->memory != OPTION_MEMORY_STACKS)
-		argp_error(state, "--sample-bytes is for --memory stacks");
+	if (o->sample_given && o->memory != OPTION_MEMORY_STACKS && !o->growth_given)
+		argp_error(state, "--sample-bytes is for --memory stacks, and growth by name");
 	if (o->no_functions && (o->functions.cnt || o->crates.cnt || o->debug_file))
 		argp_error(state,
 			   "--no-functions contradicts --function, --crate and --debug-file");
@@ -625,6 +630,7 @@ static error_t parse_one(int key, char *arg, struct argp_state *state)
 		break;
 	case ARGP_KEY_END:
 		check_given(state, p);
+		o->growth_given = p->given[KEY_MEMORY] && o->memory == OPTION_MEMORY_GROWTH;
 		check_whole(state, o);
 		if (!p->given[KEY_BUDGET] && o->memory >= OPTION_MEMORY_LIVE)
 			o->budget = MEMORY_BUDGET;
