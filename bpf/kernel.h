@@ -158,6 +158,7 @@ struct task_struct {
 	struct signal_struct *signal;
 	struct thread_struct thread;
 	struct uprobe_task *utask;
+	int pagefault_disabled;
 };
 
 struct seq_file;

@@ -336,6 +336,16 @@ static __always_inline struct unwind *unwind_begin(enum rt_unwind_use use)
 	return u;
 }
 
+/* Of a use that has two. */
+static __always_inline struct unwind *unwind_begin_either(enum rt_unwind_use use)
+{
+	struct unwind *u = unwind_begin(use);
+
+	if (!u)
+		u = unwind_begin(use + 1);
+	return u;
+}
+
 static __always_inline void unwind_end(struct unwind *u)
 {
 	(void)__sync_lock_test_and_set(&u->busy, 0);

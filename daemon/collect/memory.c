@@ -15,6 +15,7 @@
 #include "base/strbuf.h"
 #include "collect/estimate.h"
 #include "collect/growth.h"
+#include "collect/growth_stacks.h"
 #include "collect/native.h"
 #include "collect/paths.h"
 #include "collect/survivors.h"
@@ -528,6 +529,19 @@ static enum memory_mode mode_of(const struct plan *plan)
 	}
 }
 
+static int fill_growth(struct memory_collector *c, struct snapshot *s)
+{
+	const struct growth_ask ask = { .growth = c->growth,
+					.namer = c->opts.namer,
+					.final = s->window.settled,
+					.learn_due_ns = &c->learn_due_ns };
+	int err = 0;
+
+	if (growth__stacks(c->growth) && s->profiles)
+		err = growth_stacks__fill(&ask, s);
+	return err ?: growth_rows__fill(c->growth, c->obj, s);
+}
+
 int memory_collector__fill(struct memory_collector *c, struct snapshot *s)
 {
 	uint64_t now_ns = clock__mono_ns();
@@ -572,6 +586,6 @@ int memory_collector__fill(struct memory_collector *c, struct snapshot *s)
 		err = survivors__look(c->survivors, c->start_ns, now_ns);
 	if (c->memory)
 		err = err ?: fill_allocators(c, m);
-	err = err ?: growth_rows__fill(c->growth, c->obj, s);
+	err = err ?: fill_growth(c, s);
 	return err ?: fill_owners(c, s, now_ns);
 }
