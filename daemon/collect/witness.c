@@ -87,14 +87,14 @@ static bool is_symbol_of(const struct plan_fn *fn, const char *symbol)
 	return false;
 }
 
-/* By its place, whatever it is called. */
+/* By its place, whatever it is called; an entry site that was moved does not tell. */
 static bool is_entered_at(const struct plan *plan, uint32_t fn, const struct named_fn *found)
 {
 	for (size_t i = found->start ? 0 : plan->site_cnt; i < plan->site_cnt; i++) {
 		const struct plan_site *s = &plan->sites[i];
 
 		if (s->fn == fn && s->kind == RT_SITE_ENTRY && s->object == found->object &&
-		    s->vaddr - found->start < PLAN_ENTRY_BLOCK_BYTES)
+		    s->vaddr == found->start)
 			return true;
 	}
 	return false;
