@@ -7,15 +7,17 @@ import re
 import subprocess
 
 from checks import check, equal
-from cli import ROLETRACE, ROOT, SAVED, Directory
+from cli import ROLETRACE, ROOT, Directory
+from stacks import add_stacks
 
 
 def test_one_version():
     d = Directory()
+    d.snapshot(add_stacks)
     said = d.run("--version").stdout.decode().split()
     equal(said[0], "roletrace", "--version")
     for name in ("a.html", "a.speedscope.json"):
-        done = d.run("flame", SAVED, "-o", d / name)
+        done = d.run("flame", "in.json", "-o", name)
         equal(done.returncode, 0, f"flame -o {name}: {done.stderr}")
     check(f'"version":"{said[1]}"' in (d / "a.html").read_text().replace(": ", ":"), "the page's version")
     check(" ".join(said) in (d / "a.speedscope.json").read_text(), "the speedscope file's version")
