@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/vec.h"
+#include "base/version.h"
 #include "options_parts.h"
 
 #define DEFAULT_BUDGET 0.02
@@ -21,7 +22,7 @@ struct parse {
 	bool given[KEY_CNT]; /* by key */
 };
 
-const char *argp_program_version = "roletrace " VERSION;
+const char *argp_program_version = version__tool;
 
 static const char *const commands[] = {
 	[COMMAND_TRACE] = "tracing", [COMMAND_LIST] = "list",	[COMMAND_CHECK] = "check",

@@ -15,6 +15,7 @@
 #include "attach/upkeep.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/version.h"
 #include "codes.h"
 #include "collect/collect.h"
 #include "latecomers.h"
@@ -243,7 +244,7 @@ static void watch_for_allocators(struct run *r)
 static int attach(struct run *r)
 {
 	struct collector_opts co = {
-		.version = VERSION,
+		.version = version__number,
 		.kernel = r->machine->features.kernel,
 		.exit_mode = plan_exit_text(r->plan->exit),
 		.leak_after_s = r->opts->leak_after_s,

@@ -49,6 +49,7 @@ static void fill(const struct native_ask *ask, const struct row *row, struct sna
 		.alloc_error_bytes = whole(estimate__error(&made, sample, INFINITY)),
 		.samples = row->live.live.seen,
 		.old_bytes = whole(row->live.old.bytes),
+		.old_error_bytes = whole(estimate__error(&row->live.old, sample, INFINITY)),
 		.old_count = whole(row->live.old.count),
 		.old_slope = v.rate,
 		.old_slope_error = v.error,

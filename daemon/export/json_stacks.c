@@ -238,6 +238,7 @@ static void native(struct jsonw *w, const struct snapshot_memory *m,
 	put_uint(w, "alloc_count", n->alloc_count);
 	put_uint(w, "samples", n->samples);
 	put_uint(w, "oldest_ns", n->oldest_ns);
+	put_uint(w, "old_error_bytes", n->old_error_bytes);
 	survivors(w, n->old_bytes, n->old_count, n->old_slope, n->old_slope_error, n->verdict);
 	jsonw__close(w, '}');
 }

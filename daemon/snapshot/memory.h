@@ -88,9 +88,12 @@ struct snapshot_memory {
 	double leak_after_s;
 	/* a block of so many bytes is in the sample with 63 %; 1: each; 0: there is no sample */
 	uint64_t sample_bytes;
-	bool sampled;	/* only those blocks are remembered; unknown_frees is not known */
-	bool estimated; /* of the totals too what was freed and is live is an estimate */
-	uint64_t live_error_bytes;	/* then */
+	bool sampled; /* only those blocks are remembered; unknown_frees is not known */
+	/* of all call paths; why it is not known, or what may be missing; NULL: nothing is */
+	enum memory_verdict leaks;
+	const char *leaks_why;
+	bool estimated;		   /* of the totals too what was freed and is live is an estimate */
+	uint64_t live_error_bytes; /* then */
 	struct snapshot_native *native; /* owned, most live first; needs the profiles' frames */
 	size_t native_cnt;
 	struct {

@@ -142,7 +142,7 @@ struct snapshot_native {
 	uint64_t alloc_bytes, alloc_count, alloc_error_bytes;
 	uint64_t samples;   /* live blocks that this is from */
 	uint64_t oldest_ns; /* age of the oldest of them; 0: none */
-	uint64_t old_bytes, old_count;
+	uint64_t old_bytes, old_count, old_error_bytes;
 	double old_slope, old_slope_error;
 	enum memory_verdict verdict;
 };

@@ -206,6 +206,17 @@ static void read_stacks(struct reader *r, json_t *memory)
 		read_stack(r, get_row(r, list, i), &r->s->alloc_stacks[r->s->alloc_stack_cnt++]);
 }
 
+/* Older files do not say. */
+static void read_leaks(struct reader *r, json_t *memory, struct snapshot_memory *m)
+{
+	json_t *o = is_null(memory, "leaks") ? NULL : get_object(r, memory, "leaks");
+
+	if (!o)
+		return;
+	m->leaks = read_verdict(r, o);
+	m->leaks_why = get_string_or_null(r, o, "reason");
+}
+
 static void read_whole(struct reader *r, json_t *memory, struct snapshot_memory *m)
 {
 	m->mode = (enum memory_mode)get_name(r, memory, "mode", memory_mode_names, MEMORY_MODE_CNT);
@@ -225,6 +236,7 @@ static void read_whole(struct reader *r, json_t *memory, struct snapshot_memory 
 	m->leak_after_s = real_or_0(r, memory, "leak_after_s");
 	m->sample_bytes = get_uint_or_0(r, memory, "sample_bytes");
 	m->sampled = !is_null(memory, "sampled") && get_bool(r, memory, "sampled");
+	read_leaks(r, memory, m);
 	read_process(r, memory, m);
 	read_history(r, memory, m);
 	read_growth(r, memory, m);
@@ -245,6 +257,7 @@ static void read_native_figures(struct reader *r, json_t *o, struct snapshot_nat
 	n->oldest_ns = get_uint(r, o, "oldest_ns");
 	n->old_bytes = get_uint(r, o, "old_bytes");
 	n->old_count = get_uint(r, o, "old_count");
+	n->old_error_bytes = get_uint_or_0(r, o, "old_error_bytes"); /* older files: not known */
 	n->old_slope = real_or_0(r, o, "old_bytes_per_s");
 	n->old_slope_error = real_or_0(r, o, "old_bytes_per_s_error");
 	n->verdict = read_verdict(r, o);

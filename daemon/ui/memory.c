@@ -361,12 +361,16 @@ static void natives(struct strbuf *out, const struct memory_view *v, const struc
 			all[cnt++] = &m->native[i];
 	qsort(all, cnt, sizeof(*all), by_old);
 	for (size_t i = 0; i < cnt && i < NATIVES_SHOWN; i++) {
-		char bytes[TEXT_CELL];
+		char bytes[TEXT_CELL], error[TEXT_CELL];
 		struct strbuf text = STRBUF_INIT;
 
 		memory__bytes(bytes, (double)all[i]->old_bytes);
-		strbuf__addf(&text, "  native stack, %s%s of it%s:", m->sample_bytes > 1 ? "~" : "",
-			     bytes, all[i]->truncated ? " (not followed to its root)" : "");
+		memory__bytes(error, (double)all[i]->old_error_bytes);
+		strbuf__addf(&text, "  native stack, %s%s", m->sample_bytes > 1 ? "~" : "", bytes);
+		if (all[i]->old_error_bytes)
+			strbuf__addf(&text, " ± %s", error);
+		strbuf__addf(&text,
+			     " of it%s:", all[i]->truncated ? " (not followed to its root)" : "");
 		memory__lines(out, v, STYLE_DIM, &text);
 		memory__native_path(out, v, s, all[i]->first, all[i]->depth);
 	}
@@ -401,35 +405,43 @@ static int by_old_slope(const void *a, const void *b)
 	return x->old_slope < y->old_slope ? 1 : x->old_slope > y->old_slope ? -1 : 0;
 }
 
+/* "None" only where enough was seen to say so. */
+static void no_suspects(struct strbuf *out, const struct memory_view *v, const struct snapshot *s)
+{
+	const struct snapshot_memory *m = s->memory;
+	struct strbuf text = STRBUF_INIT;
+
+	if (m->leaks_why)
+		strbuf__addf(&text, "%s: %s.",
+			     m->leaks == VERDICT_GROWING ? "There may be more"
+							 : "Cannot tell whether there are leaks",
+			     m->leaks_why);
+	else if (s->alloc_stack_cnt && m->leaks == VERDICT_STEADY)
+		strbuf__addf(&text, "No call path looks like a leak%s.",
+			     m->sampled ? ", as far as the sample shows" : "");
+	if (text.len)
+		memory__line(out, v, m->reliable && !m->unowned_count ? STYLE_DIM : STYLE_WARM, text.s);
+	strbuf__free(&text);
+}
+
 static void suspects(struct strbuf *out, const struct memory_view *v, const struct snapshot *s)
 {
 	const struct snapshot_alloc_stack **all = calloc(s->alloc_stack_cnt + 1, sizeof(*all));
-	size_t n = 0, judged = 0;
+	size_t n = 0;
 
 	if (!all) {
 		out->oom = true;
 		return;
 	}
-	for (size_t i = 0; i < s->alloc_stack_cnt; i++) {
-		judged += s->alloc_stacks[i].verdict != VERDICT_NONE;
+	for (size_t i = 0; i < s->alloc_stack_cnt; i++)
 		if (s->alloc_stacks[i].verdict == VERDICT_GROWING)
 			all[n++] = &s->alloc_stacks[i];
-	}
 	qsort(all, n, sizeof(*all), by_old_slope);
 	for (size_t i = 0; i < n && i < ROWS_SHOWN; i++) {
 		suspect(out, v, all[i], s->memory->leak_after_s);
 		natives(out, v, s, all[i]);
 	}
-	if (s->alloc_stack_cnt && !judged && s->memory->sampled)
-		memory__line(out, v, STYLE_DIM,
-			     "No leak to tell: too short a look (it takes twice --leak-after), or "
-			     "too few "
-			     "old blocks in the sample.");
-	else if (s->alloc_stack_cnt && !judged)
-		memory__line(out, v, STYLE_DIM,
-			     "Too short a look to tell leaks: it takes twice --leak-after.");
-	else if (s->alloc_stack_cnt && !n)
-		memory__line(out, v, STYLE_DIM, "No call path looks like a leak.");
+	no_suspects(out, v, s);
 	free(all);
 }
 

@@ -71,6 +71,9 @@ static void price_of_rest(const struct snapshot *s, struct strbuf *line)
 		if (parts[i].ratio > 0)
 			strbuf__addf(line, "; %s %s", parts[i].name, cpu);
 	}
+	text__percent(cpu, s->overhead.tool_ratio);
+	if (!isnan(s->overhead.tool_ratio))
+		strbuf__addf(line, "; apart, roletrace itself %s", cpu);
 }
 
 /* In one line where there is room. */

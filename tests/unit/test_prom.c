@@ -148,6 +148,8 @@ Test(prom, target_window_losses_and_price)
 	cr_expect_eq(num(p, "roletrace_overhead_hits_total", NULL, NULL), 494632);
 	cr_expect_str_eq(value(p, "roletrace_overhead_cpu_ratio", NULL, NULL), "0.0402");
 	cr_expect_str_eq(value(p, "roletrace_overhead_budget_ratio", NULL, NULL), "0.02");
+	cr_expect_str_eq(value(p, "roletrace_tool_cpu_seconds_total", NULL, NULL), "0.240000000");
+	cr_expect_str_eq(value(p, "roletrace_tool_cpu_ratio", NULL, NULL), "0.024");
 	cr_expect_eq(num(p, "roletrace_functions_traced", NULL, NULL), 14);
 	cr_expect_eq(num(p, "roletrace_functions_called", NULL, NULL), 13);
 	cr_expect_eq(num(p, "roletrace_functions_unlisted", NULL, NULL), 0);

@@ -23,8 +23,10 @@ Test(report, figures_that_do_not_fit_go_on_below)
 	s->memory->mapped_bytes = (uint64_t)334 << 20;
 	narrow = print(s, 80, false);
 	wide = print(s, 160, false);
-	expect_says(narrow, ", cold 1.10µs)\n  threads 0.20%; profile 0.09%; growth 0.01%\n");
-	expect_says(wide, ", cold 1.10µs); threads 0.20%; profile 0.09%; growth 0.01%\n");
+	expect_says(narrow, ", cold 1.10µs)\n  threads 0.20%; profile 0.09%; growth 0.01%; apart, "
+			    "roletrace itself 2.40%\n");
+	expect_says(wide, ", cold 1.10µs); threads 0.20%; profile 0.09%; growth 0.01%; apart, "
+			  "roletrace itself 2.40%\n");
 	expect_says(narrow, " 100MB of it anonymous;\n  334MB mapped\n");
 	expect_says(wide, " 100MB of it anonymous; 334MB mapped\n");
 	expect_says(narrow, "\nThe total is exact, and net: frees of blocks from before the attach "
@@ -78,7 +80,8 @@ Test(report, says_what_was_traced_and_what_it_cost)
 	expect_says(text,
 		    "Overhead: 4.02% of a CPU (budget 2%), 12.5% of what the process used\n"
 		    "  probes 3.72%: 494632 hits, 812ns each (caches warm 700ns, cold 1.10µs)\n"
-		    "  threads 0.20%; profile 0.09%; growth 0.01%\n");
+		    "  threads 0.20%; profile 0.09%; growth 0.01%; apart, roletrace itself "
+		    "2.40%\n");
 	expect_says(text, "an empty call shows 1.48µs");
 	expect_says(text, "Degraded: 1 function was taken off");
 	expect_says(text, "Lost: orphan_exits 14");
