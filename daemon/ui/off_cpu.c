@@ -189,3 +189,18 @@ void off_cpu__rows(const struct snapshot_profiles *p, const struct snapshot_prof
 		explain(rows, cnt < v->rows ? cnt : v->rows, out);
 	free(rows);
 }
+
+const char *off_cpu__top(const struct snapshot_profiles *p, double *share)
+{
+	uint64_t total;
+	size_t cnt;
+	struct wait_row *rows = add_up(p, p->of[PROFILE_OFF_CPU], &cnt, &total);
+	const char *where = NULL;
+
+	for (size_t i = 0; rows && total && i < cnt && !where; i++) {
+		where = rows[i].where;
+		*share = (double)rows[i].ns / (double)total;
+	}
+	free(rows);
+	return where;
+}
