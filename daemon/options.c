@@ -11,8 +11,8 @@
 #include "options_parts.h"
 
 #define DEFAULT_BUDGET 0.02
-/* Whoever asks for allocators to be traced knows that they are hot. */
-#define MEMORY_BUDGET 0.10
+/* Whoever asks for allocators or for each wait to be traced knows that they are many. */
+#define DEEP_BUDGET 0.10
 #define DEFAULT_MAX_BLOCKS 1000000
 #define DEFAULT_LEAK_AFTER_S 10
 #define DEFAULT_SAMPLE_BYTES (64u << 10)
@@ -118,8 +118,8 @@ static void imply(const struct parse *p)
 	o->off_cpu |= o->wakers || p->given[KEY_OFF_CPU_MIN];
 	o->sample_given = p->given[KEY_SAMPLE_BYTES];
 	o->growth_given = p->given[KEY_MEMORY] && o->memory == OPTION_MEMORY_GROWTH;
-	if (!p->given[KEY_BUDGET] && o->memory >= OPTION_MEMORY_LIVE)
-		o->budget = MEMORY_BUDGET;
+	if (!p->given[KEY_BUDGET] && (o->memory >= OPTION_MEMORY_LIVE || o->off_cpu))
+		o->budget = DEEP_BUDGET;
 }
 
 static error_t parse_one(int key, char *arg, struct argp_state *state)

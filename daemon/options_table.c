@@ -128,8 +128,9 @@ const struct argp_option options_table[] = {
 	{ "leak-after", KEY_LEAK_AFTER, "SEC", 0,
 	  "--memory stacks: blocks that live longer may be leaked (default 10)", 3 },
 	{ "budget", KEY_BUDGET, "PERCENT|off", 0,
-	  "What probes may cost, of one CPU (default 2; with --memory live or stacks 10): beyond "
-	  "it the dearest functions are timed in random windows, or not at all",
+	  "What probes may cost, of one CPU (default 2; with --off-cpu, --wakers, --memory live "
+	  "or stacks 10): beyond it the dearest functions are timed in random windows, or not at "
+	  "all",
 	  3 },
 	{ "raw", KEY_RAW, NULL, 0, "Do not take the price of inner probes off durations", 3 },
 	{ "cpu-profile", KEY_CPU_PROFILE, "HZ", OPTION_ARG_OPTIONAL,

@@ -242,7 +242,11 @@ static enum frame_kind kind_of(const struct namer *n, const struct code_file *f,
 		return is_own_crate(n, name->crate) ? FRAME_OWN : FRAME_DEP;
 	if (!is_exe(n, f))
 		return FRAME_LIB;
-	return name->name ? FRAME_OWN : FRAME_UNKNOWN;
+	if (!name->name)
+		return FRAME_UNKNOWN;
+	/* a Rust program's own code is in crates: what has none was linked in, as all of libc is
+	 * with musl */
+	return n->main_crate && *n->main_crate ? FRAME_LIB : FRAME_OWN;
 }
 
 static char *say_place(struct namer *n, const char *module, uint64_t at)

@@ -120,6 +120,7 @@ static void profile(struct jsonw *w, const struct snapshot_profile *p, enum prof
 		put_uint(w, "unlisted_functions", p->unlisted_fns);
 		put_uint(w, "unlisted_self_samples", p->unlisted_self);
 		put_uint(w, "unnamed_samples", p->unnamed);
+		put_uint(w, "probe_samples", p->in_probes);
 	}
 	jsonw__key(w, "stacks");
 	jsonw__open(w, '[');

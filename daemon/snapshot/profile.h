@@ -92,7 +92,8 @@ struct snapshot_profile {
 	/* CPU: of the functions that were seen, those without a row of their own, and the samples
 	 * in which they are innermost; samples with frames that have no name yet */
 	uint64_t unlisted_fns, unlisted_self, unnamed;
-	bool has_wakes;			 /* off CPU: who ended the waits was asked for */
+	uint64_t in_probes; /* CPU: samples in roletrace's own probes, which are of no function */
+	bool has_wakes;	    /* off CPU: who ended the waits was asked for */
 	VEC(struct snapshot_wake) wakes; /* most time first */
 	uint64_t wakes_lost;		 /* waits that found no place there; they are in stacks */
 };
@@ -167,6 +168,10 @@ struct snapshot_growth_stack {
 struct snapshot_profiles *profiles__new(void);
 void profiles__free(struct snapshot_profiles *p);
 struct snapshot_profile *profile__new(void);
+
+/* The kernel, at a breakpoint or in a call that a probe made: not what the program does. A
+ * debugger's breakpoints look the same. */
+bool profiles__is_probe(const struct snapshot_frame *frame);
 
 /* The index of this frame, added when there is none like it. UINT32_MAX: no memory. */
 uint32_t profiles__frame(struct snapshot_profiles *p, const struct snapshot_frame *frame);

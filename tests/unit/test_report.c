@@ -166,6 +166,47 @@ Test(report, legend_has_only_marks_that_occur)
 	snapshot__free(s);
 }
 
+Test(report, recursion_is_marked)
+{
+	static const char why[] = "\n  r  calls itself: Total is of the outermost calls alone";
+	struct snapshot *s = synth__new();
+	char *text = print(s, 80, false);
+
+	expect_silent(text, "\n  r  ");
+	free(text);
+	s->fns[2].sum_ns = s->fns[2].total_ns + s->fns[2].total_ns / 2000; /* read in between */
+	text = print(s, 80, false);
+	expect_silent(text, "\n  r  ");
+	free(text);
+	s->fns[2].sum_ns = 70 * s->fns[2].total_ns;
+	text = print(s, 80, false);
+	expect_says(text, why);
+	free(text);
+	snapshot__free(s);
+}
+
+/* 125 s of corrections in a window of 4 s are no mistake: the head says what they are. */
+Test(report, corrections_of_deep_calls_are_explained)
+{
+	static const char why[] = "each counts once for every open call around it)\n";
+	struct snapshot *s = synth__new();
+	char *text;
+
+	s->overhead.hits = 1000;
+	s->overhead.ns_per_hit = 2000;
+	s->overhead.corrected_ns = 1900000;
+	text = print(s, 80, false);
+	expect_says(text, "corrected for 1.90ms of nested probes\n");
+	expect_silent(text, why);
+	free(text);
+	s->overhead.corrected_ns = 2100000;
+	text = print(s, 80, false);
+	expect_says(text, "corrected for 2.10ms of nested probes\n");
+	expect_says(text, why);
+	free(text);
+	snapshot__free(s);
+}
+
 /* What was not measured all the time shows as the estimate of it, and is in order by that. */
 Test(report, estimates_are_marked)
 {
