@@ -10,7 +10,9 @@
  *   - what lies around it: pthread_mutex_t has its owner 8 bytes on, parking_lot's parked thread
  *     the address of the lock 32 bytes in front of its futex.
  *
- * A kind is given only when all that can be looked at agrees; else it is a plain futex.
+ * A kind is given only when all that can be looked at agrees; else it is a plain futex. Where the
+ * memory of a lock tells it only while somebody waits, the program that saw the wait begin has
+ * noted the kind (enum rt_lock); here the same is found out of waits from before.
  */
 #include "collect/locks.h"
 
@@ -22,6 +24,7 @@
 
 #include "base/clock.h"
 #include "base/vec.h"
+#include "roletrace/pthread_rwlock.h"
 
 #define MAX_LISTED 200u
 #define FORGET_NS (60 * NS_PER_SEC)
@@ -83,8 +86,9 @@ static bool read_at(const struct locks *l, uint64_t address, void *out, size_t b
 /* A wait, as far as it is known: of one that has ended there is no stack any more (sp 0). */
 struct wait_at {
 	uint64_t futex, ip, sp;
+	uint64_t lock_address; /* where that is not the futex; else 0 */
 	rt_u32 op, val;
-	bool lock; /* the value is a constant of the code: a mutex */
+	enum rt_lock lock; /* as it was seen when the wait began */
 };
 
 /* Whether the waiter's system call is the one of libc's syscall(): mov 8(%rsp),%r9; syscall */
@@ -122,17 +126,6 @@ static bool has_value(const struct locks *l, uint64_t address, unsigned char opc
 
 	memcpy(mov + 1, &val, sizeof(val));
 	return code_has(l, address, 32, 0, mov, sizeof(mov));
-}
-
-bool locks__waits_for_mutex(const struct locks *l, const struct rt_thread *t)
-{
-	struct wait_at w = { .sp = t->wait_sp };
-
-	if (!locks__is_wait(t) || t->wait_val != 2)
-		return false;
-	if (by_wrapper(l, t->wait_ip))
-		return has_value(l, caller_of(l, &w), 0xb9, 2);
-	return has_value(l, t->wait_ip, 0xba, 2);
 }
 
 static rt_u32 living(const struct locks *l, rt_u32 ns_tid)
@@ -206,6 +199,8 @@ static bool view_parking_lot(const struct locks *l, const struct wait_at *w, str
 	return true;
 }
 
+/* ---- read-write locks ---- */
+
 /* std's RwLock: "writer" or a number of readers, and bits for those who wait. */
 static bool is_held_rwlock(uint32_t state, uint32_t waiting_bits)
 {
@@ -235,17 +230,73 @@ static bool view_rwlock(const struct locks *l, const struct wait_at *w, struct l
 	return true;
 }
 
+/* Who writes is stored, who reads is not. */
+static void view_pthread_rwlock(const struct locks *l, uint64_t address, struct lock_view *out)
+{
+	struct rt_pthread_rwlock rw;
+
+	out->kind = LOCK_PTHREAD_RWLOCK;
+	out->address = address;
+	if (!read_at(l, address, &rw, sizeof(rw)))
+		return;
+	out->holder = living(l, (rt_u32)rw.cur_writer);
+	out->held = rw.readers & RT_RWLOCK_WRITE_LOCKED || rw.readers >> 3;
+}
+
+static bool find_pthread_rwlock(const struct locks *l, const struct wait_at *w,
+				struct lock_view *out)
+{
+	static const enum rt_rwlock_place places[] = { RT_RWLOCK_PHASE, RT_RWLOCK_TURN,
+						       RT_RWLOCK_STATE };
+	struct rt_pthread_rwlock rw;
+
+	for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++)
+		if (read_at(l, w->futex - places[i], &rw, sizeof(rw)) &&
+		    rt_is_pthread_rwlock(&rw, places[i], w->val)) {
+			view_pthread_rwlock(l, w->futex - places[i], out);
+			return true;
+		}
+	return false;
+}
+
+/* What was known when the wait began; its memory may have changed since. false: not enough. */
+static bool view_known(const struct locks *l, const struct wait_at *w, struct lock_view *out)
+{
+	uint32_t state = 0;
+
+	switch (w->lock) {
+	case RT_LOCK_PARKING_LOT:
+		if (!view_parking_lot(l, w, out)) {
+			out->kind = LOCK_PARKING_LOT;
+			out->address = w->lock_address;
+		}
+		return true;
+	case RT_LOCK_STD_RWLOCK:
+		out->kind = LOCK_RWLOCK;
+		out->address = w->lock_address;
+		out->held = read_at(l, w->lock_address, &state, sizeof(state)) &&
+			    is_held_rwlock(state, 0xc0000000u);
+		return true;
+	case RT_LOCK_PTHREAD_RWLOCK:
+		view_pthread_rwlock(l, w->lock_address, out);
+		return true;
+	default:
+		return false;
+	}
+}
+
+/* ---- all of them ---- */
+
 static void view_rust(const struct locks *l, const struct wait_at *w, struct lock_view *out)
 {
 	uint32_t word = 0;
 
-	if (w->val == UINT32_MAX) {
-		out->kind = LOCK_PARK;
-	} else if (w->lock && w->val == 2) {
+	if (w->lock && w->val == 2) {
 		out->kind = LOCK_STD;
 		out->held = read_at(l, w->futex, &word, sizeof(word)) && word == 2;
-	} else if (w->val != 1 || !view_parking_lot(l, w, out)) {
-		(void)view_rwlock(l, w, out);
+	} else if ((w->val != 1 || !view_parking_lot(l, w, out)) && !view_rwlock(l, w, out) &&
+		   w->val == UINT32_MAX) {
+		out->kind = LOCK_PARK;
 	}
 }
 
@@ -253,9 +304,9 @@ static void view_native(const struct locks *l, const struct wait_at *w, struct l
 {
 	uint32_t word = 0;
 
-	if (w->lock) {
-		(void)view_pthread(l, w->futex, out);
-	} else if (w->val & WAITERS && living(l, w->val & TID_MASK)) {
+	if (w->lock && view_pthread(l, w->futex, out))
+		return;
+	if (w->val & WAITERS && living(l, w->val & TID_MASK)) {
 		(void)read_at(l, w->futex, &word, sizeof(word));
 		out->kind = LOCK_PI;
 		out->holder = living(l, word & TID_MASK);
@@ -263,6 +314,8 @@ static void view_native(const struct locks *l, const struct wait_at *w, struct l
 	} else if (!(w->op & FUTEX_PRIVATE) && living(l, w->val)) {
 		out->kind = LOCK_JOIN;
 		out->holder = w->val;
+	} else if (w->sp) {
+		(void)find_pthread_rwlock(l, w, out);
 	}
 }
 
@@ -271,6 +324,8 @@ static void view(const struct locks *l, const struct wait_at *w, struct lock_vie
 	rt_u32 cmd = w->op & 0x7f, word = 0;
 
 	*out = (struct lock_view){ .kind = LOCK_FUTEX, .address = w->futex };
+	if (view_known(l, w, out))
+		return;
 	if (cmd == 6 || cmd == 13) { /* FUTEX_LOCK_PI, FUTEX_LOCK_PI2 */
 		(void)read_at(l, w->futex, &word, sizeof(word));
 		out->kind = LOCK_PI;
@@ -288,14 +343,37 @@ void locks__view(const struct locks *l, const struct rt_thread *t, struct lock_v
 	struct wait_at w = { .futex = t->wait_addr,
 			     .ip = t->wait_ip,
 			     .sp = t->wait_sp,
+			     .lock_address = t->lock_addr,
 			     .op = t->wait_op,
 			     .val = t->wait_val,
-			     .lock = t->state == RT_STATE_LOCK };
+			     .lock = (enum rt_lock)t->lock };
 
+	/* one from before the window, of which the daemon has found out */
+	if (t->state == RT_STATE_LOCK && !w.lock)
+		w.lock = RT_LOCK_MUTEX;
 	view(l, &w, out);
-	/* seen where it blocked; that memory looks different by now says that it goes on */
-	if (t->lock_addr && out->kind != LOCK_PARKING_LOT)
-		*out = (struct lock_view){ .kind = LOCK_PARKING_LOT, .address = t->lock_addr };
+}
+
+/* Its value is a constant of the code. */
+static bool waits_for_mutex(const struct locks *l, const struct rt_thread *t)
+{
+	struct wait_at w = { .sp = t->wait_sp };
+
+	if (t->wait_val != 2)
+		return false;
+	if (by_wrapper(l, t->wait_ip))
+		return has_value(l, caller_of(l, &w), 0xb9, 2);
+	return has_value(l, t->wait_ip, 0xba, 2);
+}
+
+bool locks__waits_for_lock(const struct locks *l, const struct rt_thread *t)
+{
+	struct lock_view v;
+
+	if (!locks__is_wait(t) || waits_for_mutex(l, t))
+		return locks__is_wait(t);
+	locks__view(l, t, &v);
+	return v.kind == LOCK_RWLOCK || v.kind == LOCK_PTHREAD_RWLOCK;
 }
 
 bool locks__is_wait(const struct rt_thread *t)
@@ -305,11 +383,12 @@ bool locks__is_wait(const struct rt_thread *t)
 
 bool locks__moved(const struct locks *l, const struct rt_thread *t)
 {
-	uint64_t at = t->lock_addr ?: t->wait_addr;
+	struct lock_view v;
 	struct rt_futex f;
 
+	locks__view(l, t, &v);
 	for (rt_u32 slot = 0; slot < threads__futex_cnt(l->threads); slot++)
-		if (threads__futex(l->threads, slot, &f) && f.addr == at &&
+		if (threads__futex(l->threads, slot, &f) && f.addr == v.address &&
 		    f.last_end_ns > t->since_ns)
 			return true;
 	return false;
@@ -349,9 +428,12 @@ static void add_waiters(struct locks *l, const struct rt_thread *t, lock_vec *ou
 
 static int add_waits(struct locks *l, const struct rt_futex *f, lock_vec *out)
 {
-	struct wait_at w = {
-		.futex = f->addr, .ip = f->ip, .op = f->op, .val = f->val, .lock = f->lock
-	};
+	struct wait_at w = { .futex = f->addr,
+			     .ip = f->ip,
+			     .lock_address = f->addr,
+			     .op = f->op,
+			     .val = f->val,
+			     .lock = (enum rt_lock)f->lock };
 	struct snapshot_lock *row;
 	struct lock_view v;
 
@@ -365,7 +447,7 @@ static int add_waits(struct locks *l, const struct rt_futex *f, lock_vec *out)
 	if (!row)
 		return -ENOMEM;
 	view(l, &w, &v);
-	row->kind = f->lock == 2 ? LOCK_PARKING_LOT : v.kind;
+	row->kind = v.kind;
 	row->address = f->addr;
 	return roster__stats(l->roster, &f->wait, &row->wait);
 }

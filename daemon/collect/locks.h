@@ -27,8 +27,8 @@ struct lock_view {
 };
 /* Whether the thread is blocked at a futex. */
 bool locks__is_wait(const struct rt_thread *t);
-/* What the programs could not see of a wait from before the window: it is one for a mutex. */
-bool locks__waits_for_mutex(const struct locks *l, const struct rt_thread *t);
+/* What the programs could not see of a wait from before the window: it is one for a lock. */
+bool locks__waits_for_lock(const struct locks *l, const struct rt_thread *t);
 /* Opens the target's memory for a round of views, of threads that are. */
 void locks__open(struct locks *l);
 void locks__close(struct locks *l);

@@ -80,7 +80,8 @@ static const struct rt_thread *proven_holder(const struct stalls *s, const struc
 	if (!locks__is_wait(t))
 		return NULL;
 	locks__view(s->locks, t, &v);
-	if ((v.kind != LOCK_PTHREAD && v.kind != LOCK_PI) || !v.held)
+	if ((v.kind != LOCK_PTHREAD && v.kind != LOCK_PI && v.kind != LOCK_PTHREAD_RWLOCK) ||
+	    !v.held)
 		return NULL;
 	return roster__by_ns_tid(s->roster, v.holder);
 }

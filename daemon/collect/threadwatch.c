@@ -73,7 +73,7 @@ static void tell_old_locks(struct threadwatch *w)
 	rows = roster__rows(w->roster, &cnt);
 	locks__open(w->locks);
 	for (size_t i = 0; i < cnt; i++)
-		if (rows[i].state == RT_STATE_FUTEX && locks__waits_for_mutex(w->locks, &rows[i]))
+		if (rows[i].state == RT_STATE_FUTEX && locks__waits_for_lock(w->locks, &rows[i]))
 			roster__set_lock(w->roster, i);
 	locks__close(w->locks);
 }
