@@ -60,6 +60,7 @@ static void describe(const struct stall_list *l, const struct rt_thread *t,
 		.wait_ns = roster__state_ns(l->roster, t, &older),
 		.syscall = t->state >= RT_STATE_FUTEX && t->syscall ? (int)t->syscall - 1 : -1,
 	};
+	out->wait_older = older;
 	memcpy(out->name, t->comm, sizeof(t->comm) - 1);
 	if (locks__is_wait(t)) {
 		locks__view(l->locks, t, &v);

@@ -120,6 +120,7 @@ struct stall_thread {
 	int tid;
 	enum thread_state state;
 	uint64_t wait_ns;
+	bool wait_older;  /* at least that: since before the window */
 	uint64_t address; /* it waits at; 0: at none */
 	enum lock_kind lock;
 	int holder_tid;				 /* 0: not known */
