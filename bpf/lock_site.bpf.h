@@ -55,23 +55,25 @@ static __always_inline bool is_wrapper(const rt_u8 *code)
 	       tail[4] == 0x08;
 }
 
-/* What the code in front of the address waits with; opcode is that of the mov of the value. */
-static __always_inline int verdict_before(const rt_u8 *code, rt_u8 opcode)
+/* 1 for 0, else 0; of what has less than 64 bits. No branch, which the verifier would follow. */
+static __always_inline rt_u64 is_zero(rt_u64 v)
 {
-	int verdict = SITE_OTHER;
-
-	for (int i = 0; i <= SITE_BEFORE - 5; i++) {
-		if (code[i] != opcode || code[i + 2] || code[i + 3] || code[i + 4])
-			continue;
-		if (code[i + 1] == 1)
-			verdict = SITE_WAITS_1;
-		if (code[i + 1] == 2)
-			verdict = SITE_WAITS_2;
-	}
-	return verdict;
+	return (v - 1) >> 63;
 }
 
-/* Whether the constant is in it. Without branches, which the verifier would follow each. */
+/* What the code in front of the address waits with; opcode is that of the mov of the value. */
+static __always_inline int verdict_before(const rt_u8 *code, rt_u32 opcode)
+{
+	rt_u64 word = 0, one = 0, two = 0;
+
+	for (int i = 0; i < SITE_BEFORE; i++) {
+		word = word >> 8 | (rt_u64)code[i] << 32;
+		one |= is_zero(word ^ (opcode | 1u << 8));
+		two |= is_zero(word ^ (opcode | 2u << 8));
+	}
+	return two ? SITE_WAITS_2 : one ? SITE_WAITS_1 : SITE_OTHER;
+}
+
 static __always_inline bool has_mask(const rt_u8 *code)
 {
 	rt_u64 found = 0;
@@ -79,7 +81,7 @@ static __always_inline bool has_mask(const rt_u8 *code)
 
 	for (int i = 0; i < SITE_BEHIND; i++) {
 		word = word >> 8 | (rt_u32)code[i] << 24;
-		found |= ((rt_u64)(word ^ RWLOCK_MASK) - 1) >> 63;
+		found |= is_zero((rt_u64)(word ^ RWLOCK_MASK));
 	}
 	return found;
 }
