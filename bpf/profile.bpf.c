@@ -99,14 +99,14 @@ int cpu_sample(struct bpf_perf_event_data *ctx)
 	return 0;
 }
 
-/* Or the lock of parking_lot. */
+/* Or the lock that it belongs to. */
 static __always_inline rt_u64 futex_of(const struct pt_regs *regs)
 {
 	rt_u64 lock;
 
 	if (regs->orig_ax != FUTEX_SYSCALL || regs->cs != USER_CS_64)
 		return 0;
-	lock = (rt_u32)regs->dx == 1 ? waits_for_parking_lot(regs) : 0;
+	(void)lock_waited_for(regs, &lock);
 	return lock ?: regs->di;
 }
 

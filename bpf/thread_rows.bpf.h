@@ -44,25 +44,20 @@ static __always_inline rt_u32 state_of_file(struct task_struct *t, rt_u64 fd)
 static __always_inline rt_u32 state_at_futex(struct rt_thread *r, const struct pt_regs *regs,
 					     bool own)
 {
-	rt_u32 op = regs->si, val = regs->dx, cmd = op & FUTEX_CMD_MASK;
+	rt_u32 op = regs->si, cmd = op & FUTEX_CMD_MASK;
 
 	r->wait_addr = regs->di;
 	r->wait_ip = regs->ip;
 	r->wait_sp = regs->sp;
 	r->wait_op = op;
-	r->wait_val = val;
+	r->wait_val = regs->dx;
+	r->lock = RT_LOCK_NONE;
 	if (cmd == FUTEX_LOCK_PI || cmd == FUTEX_LOCK_PI2)
-		return RT_STATE_LOCK;
-	if (cmd != FUTEX_WAIT && cmd != FUTEX_WAIT_BITSET)
-		return RT_STATE_FUTEX;
-	if (val == 1 && own) {
-		r->lock_addr = waits_for_parking_lot(regs);
-		return r->lock_addr ? RT_STATE_LOCK : RT_STATE_FUTEX;
-	}
-	if (val != 2)
-		return RT_STATE_FUTEX;
+		r->lock = RT_LOCK_MUTEX;
+	else if (own && (cmd == FUTEX_WAIT || cmd == FUTEX_WAIT_BITSET))
+		r->lock = lock_waited_for(regs, &r->lock_addr);
 	/* of another thread's memory nothing can be read here: the daemon looks at it */
-	return own && waits_for_mutex(regs) ? RT_STATE_LOCK : RT_STATE_FUTEX;
+	return r->lock ? RT_STATE_LOCK : RT_STATE_FUTEX;
 }
 
 /* own: t is the current thread. */

@@ -54,8 +54,7 @@ static __always_inline void end_wait(struct rt_thread *r, rt_u32 row, rt_u64 now
 		queue_add(row, ns);
 	else if ((state == RT_STATE_FUTEX || state == RT_STATE_LOCK) && r->wait_addr)
 		futex_add(r->lock_addr ?: r->wait_addr, r->wait_ip,
-			  (rt_u64)r->wait_op << 32 | r->wait_val,
-			  r->lock_addr ? 2 : state == RT_STATE_LOCK, ns);
+			  (rt_u64)r->wait_op << 32 | r->wait_val, r->lock, ns);
 }
 
 static __always_inline void begin(struct rt_thread *r)

@@ -62,15 +62,19 @@ static void draw(struct run *r, const struct snapshot *s, uint64_t now)
 		live__draw(r->live, s, r->last, stdout);
 }
 
-/* While it still hangs. */
+/* While it still hangs; and that it does no more. */
 static void say_stalls(struct run *r, uint64_t now)
 {
 	struct strbuf text = STRBUF_INIT;
 	size_t cnt;
 	const struct snapshot_stall *stalls = collector__stalls(r->collector, now, &cnt);
 
-	for (size_t i = 0; i < cnt; i++)
-		stalls__describe(&stalls[i], "", 0, false, &text);
+	for (size_t i = 0; i < cnt; i++) {
+		if (stalls[i].over_unix_ns)
+			stalls__describe_end(&stalls[i], &text);
+		else
+			stalls__describe(&stalls[i], "", 0, false, &text);
+	}
 	for (char *line = text.s, *end; (end = strchr(line, '\n')); line = end + 1)
 		log_warn("%.*s", (int)(end - line), line);
 	/* the file tells it as soon as the terminal does */

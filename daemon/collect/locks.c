@@ -1,17 +1,4 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/*
- * A futex is an address; what it belongs to shows in three things:
- *
- *   - the value that the waiter expected: 2^32-1 is a parked std::thread, a thread id with the top
- *     bit set a robust or inheriting mutex (of musl: any); a constant 2 in its code is glibc's
- *     normal mutex or std's (bpf/lock_site.bpf.h);
- *   - the instruction that waited: Rust goes through libc's syscall(), whose last instructions
- *     are these bytes; glibc's own mutexes have the system call inlined;
- *   - what lies around it: pthread_mutex_t has its owner 8 bytes on, parking_lot's parked thread
- *     the address of the lock 32 bytes in front of its futex.
- *
- * A kind is given only when all that can be looked at agrees; else it is a plain futex.
- */
 #include "collect/locks.h"
 
 #include <errno.h>
@@ -25,15 +12,12 @@
 
 #define MAX_LISTED 200u
 #define FORGET_NS (60 * NS_PER_SEC)
-#define WAITERS 0x80000000u
-#define TID_MASK 0x3fffffffu
-#define FUTEX_PRIVATE 128u
 
 struct locks {
 	struct threads *threads;
 	const struct roster *roster;
 	const struct target *target;
-	int mem;
+	struct lock_eye eye;
 	VEC(struct lock_waiter) waiters; /* at the last filling */
 	size_t used;			 /* places of futexes, when last looked at */
 	uint64_t forgotten, unlisted;	 /* waits at futexes without a row */
@@ -49,7 +33,7 @@ struct locks *locks__new(struct threads *threads, const struct roster *roster,
 	l->threads = threads;
 	l->roster = roster;
 	l->target = target;
-	l->mem = -1;
+	l->eye = (struct lock_eye){ roster, -1 };
 	return l;
 }
 
@@ -63,239 +47,24 @@ void locks__free(struct locks *l)
 
 void locks__open(struct locks *l)
 {
-	l->mem = target__open_mem(l->target);
+	l->eye.mem = target__open_mem(l->target);
 }
 
 void locks__close(struct locks *l)
 {
-	if (l->mem >= 0)
-		close(l->mem);
-	l->mem = -1;
-}
-
-/* ---- telling them apart ---- */
-
-static bool read_at(const struct locks *l, uint64_t address, void *out, size_t bytes)
-{
-	return l->mem >= 0 && pread(l->mem, out, bytes, (off_t)address) == (ssize_t)bytes;
-}
-
-/* A wait, as far as it is known: of one that has ended there is no stack any more (sp 0). */
-struct wait_at {
-	uint64_t futex, ip, sp;
-	rt_u32 op, val;
-	bool lock; /* the value is a constant of the code: a mutex */
-};
-
-/* Whether the waiter's system call is the one of libc's syscall(): mov 8(%rsp),%r9; syscall */
-static bool by_wrapper(const struct locks *l, uint64_t ip)
-{
-	static const unsigned char tail[] = { 0x4c, 0x8b, 0x4c, 0x24, 0x08, 0x0f, 0x05 };
-	unsigned char code[sizeof(tail)];
-
-	return read_at(l, ip - sizeof(code), code, sizeof(code)) &&
-	       !memcmp(code, tail, sizeof(tail));
-}
-
-/* Whether these bytes are in the code around an address. */
-static bool code_has(const struct locks *l, uint64_t address, unsigned int before,
-		     unsigned int after, const void *bytes, size_t cnt)
-{
-	unsigned char code[256];
-
-	return address && read_at(l, address - before, code, before + after) &&
-	       memmem(code, before + after, bytes, cnt);
-}
-
-/* The return address of syscall(), which is on top of the stack in it. */
-static uint64_t caller_of(const struct locks *l, const struct wait_at *w)
-{
-	uint64_t caller = 0;
-
-	return w->sp && read_at(l, w->sp, &caller, sizeof(caller)) ? caller : 0;
-}
-
-/* bpf/lock_site.bpf.h says what this is. */
-static bool has_value(const struct locks *l, uint64_t address, unsigned char opcode, rt_u32 val)
-{
-	unsigned char mov[5] = { opcode };
-
-	memcpy(mov + 1, &val, sizeof(val));
-	return code_has(l, address, 32, 0, mov, sizeof(mov));
-}
-
-bool locks__waits_for_mutex(const struct locks *l, const struct rt_thread *t)
-{
-	struct wait_at w = { .sp = t->wait_sp };
-
-	if (!locks__is_wait(t) || t->wait_val != 2)
-		return false;
-	if (by_wrapper(l, t->wait_ip))
-		return has_value(l, caller_of(l, &w), 0xb9, 2);
-	return has_value(l, t->wait_ip, 0xba, 2);
-}
-
-static rt_u32 living(const struct locks *l, rt_u32 ns_tid)
-{
-	return ns_tid && roster__by_ns_tid(l->roster, ns_tid) ? ns_tid : 0;
-}
-
-/* glibc's pthread_mutex_t on x86-64, nptl/bits/struct_mutex.h */
-struct pthread_mutex {
-	uint32_t lock, count;
-	int32_t owner;
-	uint32_t nusers;
-	int32_t kind;
-};
-
-static bool view_pthread(const struct locks *l, uint64_t futex, struct lock_view *out)
-{
-	struct pthread_mutex m;
-
-	if (!read_at(l, futex, &m, sizeof(m)) || m.lock > 2 || m.kind & ~0x3ff || m.owner < 0 ||
-	    m.nusers > 0xffff || (m.owner ? !living(l, (rt_u32)m.owner) : m.lock == 2))
-		return false;
-	out->kind = LOCK_PTHREAD;
-	out->holder = m.lock ? (rt_u32)m.owner : 0;
-	out->held = m.lock == 2;
-	return true;
-}
-
-/* parking_lot_core 0.9's ThreadData, as it lies around the futex of a parked thread. */
-struct parked {
-	uint64_t key; /* the address of what it is parked for */
-	uint64_t next;
-	uint64_t unpark_token; /* of the last time it was unparked: 1, it was given the lock */
-	uint64_t park_token;
-	uint32_t futex;
-	uint8_t with_timeout;
-	uint8_t pad[3];
-};
-#define PARKED_FUTEX offsetof(struct parked, futex)
-#define PL_MUTEX_PARKED 3u /* a byte: locked, threads are parked */
-#define PL_RWLOCK_TOKENS 0x18u
-
-static bool is_address(const struct locks *l, uint64_t v)
-{
-	unsigned char byte;
-
-	return v >= 4096 && v >> 47 == 0 && read_at(l, v, &byte, 1);
-}
-
-static bool view_parking_lot(const struct locks *l, const struct wait_at *w, struct lock_view *out)
-{
-	struct parked p;
-	uint64_t state;
-
-	if (!has_value(l, caller_of(l, w), 0xb9, 1) ||
-	    !read_at(l, w->futex - PARKED_FUTEX, &p, sizeof(p)) || p.futex != 1 ||
-	    p.unpark_token > 1 || p.park_token > PL_RWLOCK_TOKENS || p.with_timeout > 1 ||
-	    (p.next && !is_address(l, p.next)))
-		return false;
-	if (p.park_token) /* a RwLock: a word, whose writer waits for readers at the next byte */
-		p.key &= ~7ull;
-	if (!is_address(l, p.key) || !read_at(l, p.key, &state, sizeof(state)))
-		return false;
-	/* a condition variable holds the address of its mutex */
-	if (p.park_token ? !(state >> 3) || is_address(l, state)
-			 : (state & 0xff) != PL_MUTEX_PARKED || is_address(l, state))
-		return false;
-	out->kind = LOCK_PARKING_LOT;
-	out->address = p.key;
-	out->held = !p.with_timeout;
-	return true;
-}
-
-/* std's RwLock: "writer" or a number of readers, and bits for those who wait. */
-static bool is_held_rwlock(uint32_t state, uint32_t waiting_bits)
-{
-	uint32_t holders = state & TID_MASK;
-
-	return state & waiting_bits && (holders == TID_MASK || (holders && holders <= 4096));
-}
-
-/* Readers wait at the state itself, writers at a counter behind it; their code has the mask. */
-static bool view_rwlock(const struct locks *l, const struct wait_at *w, struct lock_view *out)
-{
-	static const unsigned char mask[] = { 0xff, 0xff, 0xff, 0x3f };
-	uint32_t words[2];
-
-	if (!code_has(l, caller_of(l, w), 96, 64, mask, sizeof(mask)))
-		return false;
-	if (is_held_rwlock(w->val, 0xc0000000u)) {
-		out->held = read_at(l, w->futex, words, 4) && words[0] == w->val;
-	} else {
-		if (!read_at(l, w->futex - 4, words, sizeof(words)) || words[1] != w->val ||
-		    !is_held_rwlock(words[0], WAITERS))
-			return false;
-		out->address = w->futex - 4;
-		out->held = true;
-	}
-	out->kind = LOCK_RWLOCK;
-	return true;
-}
-
-static void view_rust(const struct locks *l, const struct wait_at *w, struct lock_view *out)
-{
-	uint32_t word = 0;
-
-	if (w->val == UINT32_MAX) {
-		out->kind = LOCK_PARK;
-	} else if (w->lock && w->val == 2) {
-		out->kind = LOCK_STD;
-		out->held = read_at(l, w->futex, &word, sizeof(word)) && word == 2;
-	} else if (w->val != 1 || !view_parking_lot(l, w, out)) {
-		(void)view_rwlock(l, w, out);
-	}
-}
-
-static void view_native(const struct locks *l, const struct wait_at *w, struct lock_view *out)
-{
-	uint32_t word = 0;
-
-	if (w->lock) {
-		(void)view_pthread(l, w->futex, out);
-	} else if (w->val & WAITERS && living(l, w->val & TID_MASK)) {
-		(void)read_at(l, w->futex, &word, sizeof(word));
-		out->kind = LOCK_PI;
-		out->holder = living(l, word & TID_MASK);
-		out->held = word & WAITERS && out->holder;
-	} else if (!(w->op & FUTEX_PRIVATE) && living(l, w->val)) {
-		out->kind = LOCK_JOIN;
-		out->holder = w->val;
-	}
-}
-
-static void view(const struct locks *l, const struct wait_at *w, struct lock_view *out)
-{
-	rt_u32 cmd = w->op & 0x7f, word = 0;
-
-	*out = (struct lock_view){ .kind = LOCK_FUTEX, .address = w->futex };
-	if (cmd == 6 || cmd == 13) { /* FUTEX_LOCK_PI, FUTEX_LOCK_PI2 */
-		(void)read_at(l, w->futex, &word, sizeof(word));
-		out->kind = LOCK_PI;
-		out->holder = living(l, word & TID_MASK);
-		out->held = out->holder != 0;
-	} else if (by_wrapper(l, w->ip)) {
-		view_rust(l, w, out);
-	} else {
-		view_native(l, w, out);
-	}
+	if (l->eye.mem >= 0)
+		close(l->eye.mem);
+	l->eye.mem = -1;
 }
 
 void locks__view(const struct locks *l, const struct rt_thread *t, struct lock_view *out)
 {
-	struct wait_at w = { .futex = t->wait_addr,
-			     .ip = t->wait_ip,
-			     .sp = t->wait_sp,
-			     .op = t->wait_op,
-			     .val = t->wait_val,
-			     .lock = t->state == RT_STATE_LOCK };
+	lock_view__thread(&l->eye, t, out);
+}
 
-	view(l, &w, out);
-	/* seen where it blocked; that memory looks different by now says that it goes on */
-	if (t->lock_addr && out->kind != LOCK_PARKING_LOT)
-		*out = (struct lock_view){ .kind = LOCK_PARKING_LOT, .address = t->lock_addr };
+bool locks__waits_for_lock(const struct locks *l, const struct rt_thread *t)
+{
+	return locks__is_wait(t) && lock_view__waits_for_lock(&l->eye, t);
 }
 
 bool locks__is_wait(const struct rt_thread *t)
@@ -305,11 +74,12 @@ bool locks__is_wait(const struct rt_thread *t)
 
 bool locks__moved(const struct locks *l, const struct rt_thread *t)
 {
-	uint64_t at = t->lock_addr ?: t->wait_addr;
+	struct lock_view v;
 	struct rt_futex f;
 
+	locks__view(l, t, &v);
 	for (rt_u32 slot = 0; slot < threads__futex_cnt(l->threads); slot++)
-		if (threads__futex(l->threads, slot, &f) && f.addr == at &&
+		if (threads__futex(l->threads, slot, &f) && f.addr == v.address &&
 		    f.last_end_ns > t->since_ns)
 			return true;
 	return false;
@@ -349,9 +119,6 @@ static void add_waiters(struct locks *l, const struct rt_thread *t, lock_vec *ou
 
 static int add_waits(struct locks *l, const struct rt_futex *f, lock_vec *out)
 {
-	struct wait_at w = {
-		.futex = f->addr, .ip = f->ip, .op = f->op, .val = f->val, .lock = f->lock
-	};
 	struct snapshot_lock *row;
 	struct lock_view v;
 
@@ -364,8 +131,8 @@ static int add_waits(struct locks *l, const struct rt_futex *f, lock_vec *out)
 	row = vec__push(out);
 	if (!row)
 		return -ENOMEM;
-	view(l, &w, &v);
-	row->kind = f->lock == 2 ? LOCK_PARKING_LOT : v.kind;
+	lock_view__futex(&l->eye, f, &v);
+	row->kind = v.kind;
 	row->address = f->addr;
 	return roster__stats(l->roster, &f->wait, &row->wait);
 }

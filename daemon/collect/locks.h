@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What threads wait at: futexes told apart, by how they are waited at and by what lies in the
- * target's memory there, and who holds them where that is stored. Memory is read only of futexes
- * that are waited at now.
+ * What threads wait at, and for how long: the locks of the snapshot. The memory of the target is read
+ * of those that get a row.
  */
 #ifndef COLLECT_LOCKS_H
 #define COLLECT_LOCKS_H
 
 #include "collect/lock_stacks.h"
+#include "collect/lock_view.h"
 #include "collect/roster.h"
 #include "target/process.h"
 
@@ -18,17 +18,10 @@ struct locks *locks__new(struct threads *threads, const struct roster *roster,
 			 const struct target *target);
 void locks__free(struct locks *l);
 
-/* A futex as it is now. */
-struct lock_view {
-	enum lock_kind kind;
-	uint64_t address; /* of the lock: not always that of the futex */
-	rt_u32 holder;	  /* its tid in the target's namespace; 0: not stored, or nobody */
-	bool held;	  /* memory says that it is locked and waited for */
-};
 /* Whether the thread is blocked at a futex. */
 bool locks__is_wait(const struct rt_thread *t);
-/* What the programs could not see of a wait from before the window: it is one for a mutex. */
-bool locks__waits_for_mutex(const struct locks *l, const struct rt_thread *t);
+/* What the programs could not see of a wait from before the window: it is one for a lock. */
+bool locks__waits_for_lock(const struct locks *l, const struct rt_thread *t);
 /* Opens the target's memory for a round of views, of threads that are. */
 void locks__open(struct locks *l);
 void locks__close(struct locks *l);

@@ -60,6 +60,7 @@ static void describe(const struct stall_list *l, const struct rt_thread *t,
 		.wait_ns = roster__state_ns(l->roster, t, &older),
 		.syscall = t->state >= RT_STATE_FUTEX && t->syscall ? (int)t->syscall - 1 : -1,
 	};
+	out->wait_older = older;
 	memcpy(out->name, t->comm, sizeof(t->comm) - 1);
 	if (locks__is_wait(t)) {
 		locks__view(l->locks, t, &v);
@@ -169,9 +170,9 @@ const struct snapshot_stall *stall_list__fresh(struct stall_list *l, size_t *cnt
 {
 	*cnt = 0;
 	for (size_t i = 0; i < l->known_cnt; i++) {
-		if (l->known[i].fresh)
+		if (l->known[i].fresh || l->known[i].ended)
 			l->fresh[(*cnt)++] = l->known[i].told;
-		l->known[i].fresh = false;
+		l->known[i].fresh = l->known[i].ended = false;
 	}
 	return l->fresh;
 }
@@ -263,7 +264,7 @@ static bool is_over(const struct stall_list *l, const struct known_stall *k)
 	const struct rt_thread *t = roster__by_pid(l->roster, k->ids[0].pid);
 
 	/* a poll may go on while its thread sleeps and wakes */
-	if (t && k->told.kind == STALL_BLOCKED_POLL && k->told.threads[0].frame_cnt)
+	if (t && k->by_call)
 		return !is_open(l, &k->ids[0]);
 	if (k->told.kind == STALL_NO_PROGRESS)
 		return !t || t->since_ns > k->ids[0].since_ns;
@@ -272,7 +273,12 @@ static bool is_over(const struct stall_list *l, const struct known_stall *k)
 
 void stall_list__refresh(struct stall_list *l)
 {
-	for (size_t i = 0; i < l->known_cnt; i++)
-		if (!l->known[i].told.over_unix_ns && is_over(l, &l->known[i]))
-			l->known[i].told.over_unix_ns = clock__unix_ns();
+	for (size_t i = 0; i < l->known_cnt; i++) {
+		struct known_stall *k = &l->known[i];
+
+		if (k->told.over_unix_ns || !is_over(l, k))
+			continue;
+		k->told.over_unix_ns = clock__unix_ns();
+		k->ended = true;
+	}
 }

@@ -25,7 +25,9 @@ struct known_stall {
 	struct wait_id
 		ids[MAX_STALL_IDS]; /* of its threads, also of those that told has no room for */
 	size_t id_cnt;
+	bool by_call;		  /* ids[0] is of a call, not of a wait */
 	bool fresh;		  /* to be told */
+	bool ended;		  /* its end is to be told */
 	bool seen[STALL_THREADS]; /* by told.threads: their stacks were asked for */
 };
 
@@ -50,7 +52,7 @@ void stall_list__add_thread(const struct stall_list *l, struct known_stall *k,
 void stall_list__tell(struct stall_list *l, struct known_stall *k);
 /* A victim of what is told already is added there: true. */
 bool stall_list__join(struct stall_list *l, const struct rt_thread *t);
-/* Notes what is over; the fresh ones are no longer fresh. */
+/* Notes what is over. */
 void stall_list__refresh(struct stall_list *l);
 
 /* Threads of which no stack has been asked for: their pids, at most `most`. How many there are. */
@@ -58,7 +60,7 @@ size_t stall_list__unseen(const struct stall_list *l, rt_u32 *pids, size_t most)
 /* They get the stacks of w's last look; of one that waits no longer as it did, none. 0 or -ENOMEM.
  */
 int stall_list__see(struct stall_list *l, const struct waiting *w);
-/* Those to be told, as they are now: *cnt, valid until the next call. */
+/* Those to be told, or whose end is, as they are now: *cnt, valid until the next call. */
 const struct snapshot_stall *stall_list__fresh(struct stall_list *l, size_t *cnt);
 void stall_list__free(struct stall_list *l);
 

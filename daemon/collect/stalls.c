@@ -12,9 +12,10 @@
  * long they sleep: condition variables and parkers are not waited at as locks are.
  *
  * A worker of a runtime that polls must not block. That it does shows in a traced poll that has
- * been open for long; or, with nothing traced, in a thread that has been in the runtime's epoll
- * and now waits in something else than that or a futex. tokio's blocking threads have the same
- * name and may block: they never sit in epoll.
+ * been open for long; or in the native stack of a worker that has waited for long (workers.h).
+ * Where there is no such stack, a thread is suspected that has been in the runtime's epoll and now
+ * waits in something else than that or a futex: tokio's blocking threads have the same name and may
+ * block, but seldom sit in epoll.
  */
 #include "collect/stalls.h"
 
@@ -33,6 +34,7 @@ struct stalls {
 	const struct roster *roster;
 	struct locks *locks;
 	struct settler *settler;
+	const struct workers *workers;
 	const struct plan *plan;
 	struct stalls_opts opts;
 	VEC(struct wait_id) seen; /* waits of cycles at the last look */
@@ -41,8 +43,9 @@ struct stalls {
 };
 
 struct stalls *stalls__new(const struct roster *roster, struct locks *locks,
-			   struct settler *settler, const struct plan *plan,
-			   const struct target *target, const struct stalls_opts *opts)
+			   struct settler *settler, const struct workers *workers,
+			   const struct plan *plan, const struct target *target,
+			   const struct stalls_opts *opts)
 {
 	struct stalls *s = calloc(1, sizeof(*s));
 
@@ -51,6 +54,7 @@ struct stalls *stalls__new(const struct roster *roster, struct locks *locks,
 	s->roster = roster;
 	s->locks = locks;
 	s->settler = settler;
+	s->workers = workers;
 	s->plan = plan;
 	s->opts = *opts;
 	s->list.roster = roster;
@@ -80,7 +84,8 @@ static const struct rt_thread *proven_holder(const struct stalls *s, const struc
 	if (!locks__is_wait(t))
 		return NULL;
 	locks__view(s->locks, t, &v);
-	if ((v.kind != LOCK_PTHREAD && v.kind != LOCK_PI) || !v.held)
+	if ((v.kind != LOCK_PTHREAD && v.kind != LOCK_PI && v.kind != LOCK_PTHREAD_RWLOCK) ||
+	    !v.held)
 		return NULL;
 	return roster__by_ns_tid(s->roster, v.holder);
 }
@@ -248,6 +253,7 @@ static void tell_one(struct stalls *s, enum stall_kind kind, bool proven, const 
 	if (!k)
 		return;
 	stall_list__add_thread(&s->list, k, t);
+	k->by_call = since_ns != t->since_ns;
 	k->ids[0].since_ns = since_ns;
 	k->told.age_ns = roster__looked_ns(s->roster) - since_ns;
 	stall_list__tell(&s->list, k);
@@ -289,7 +295,7 @@ static void find_open_polls(struct stalls *s)
 	}
 }
 
-static bool blocks_a_worker(const struct rt_thread *t)
+static bool may_be_a_worker(const struct rt_thread *t)
 {
 	return roster__is_tokio(t) && t->ns[RT_STATE_EPOLL] &&
 	       (t->state == RT_STATE_SLEEP || t->state == RT_STATE_IO ||
@@ -305,10 +311,14 @@ static void find_blocked(struct stalls *s)
 
 	for (size_t i = 0; i < cnt; i++) {
 		const struct rt_thread *t = &rows[i];
+		enum worker_verdict verdict;
 
 		if (roster__state_ns(s->roster, t, &older) < s->opts.stall_ns)
 			continue;
-		if (blocks_a_worker(t))
+		verdict = workers__verdict(s->workers, t);
+		if (verdict == WORKER_IN_POLL)
+			tell_one(s, STALL_BLOCKED_POLL, true, t, t->since_ns);
+		else if (verdict == WORKER_UNCLEAR && may_be_a_worker(t))
 			tell_one(s, STALL_BLOCKED_POLL, false, t, t->since_ns);
 		else if (t->state == RT_STATE_IO)
 			tell_one(s, STALL_DISK, true, t, t->since_ns);

@@ -10,6 +10,7 @@
 #include "collect/roster.h"
 #include "collect/settle.h"
 #include "collect/waiting.h"
+#include "collect/workers.h"
 
 struct stalls;
 
@@ -20,8 +21,9 @@ struct stalls_opts {
 
 /* All borrowed. NULL with errno. */
 struct stalls *stalls__new(const struct roster *roster, struct locks *locks,
-			   struct settler *settler, const struct plan *plan,
-			   const struct target *target, const struct stalls_opts *opts);
+			   struct settler *settler, const struct workers *workers,
+			   const struct plan *plan, const struct target *target,
+			   const struct stalls_opts *opts);
 void stalls__free(struct stalls *s);
 
 /* Whether the last pass has a poll to be told of that no witness has seen (witness.h). */

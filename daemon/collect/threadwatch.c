@@ -10,6 +10,7 @@
 #include "collect/stalls.h"
 #include "collect/waiting.h"
 #include "collect/witness.h"
+#include "collect/workers.h"
 
 #define LOOK_NS (NS_PER_SEC / 2)
 #define SEE_SHARE 100 /* at most one part of so many of the time */
@@ -19,12 +20,13 @@ struct threadwatch {
 	struct threads *threads;
 	struct roster *roster;
 	struct locks *locks;
+	struct workers *workers;
 	struct stalls *stalls;
 	struct settler *settler;
 	const struct plan *plan;
 	struct waiting *waiting;
 	bool traced; /* functions: their open calls are looked at too */
-	uint64_t next_look_ns, next_see_ns;
+	uint64_t next_look_ns, next_see_ns, next_workers_ns;
 };
 
 struct threadwatch *threadwatch__new(struct threads *threads, const struct plan *plan,
@@ -43,7 +45,10 @@ struct threadwatch *threadwatch__new(struct threads *threads, const struct plan 
 	w->traced = plan->fn_cnt != 0;
 	w->roster = roster__new(threads);
 	w->locks = w->roster ? locks__new(threads, w->roster, target) : NULL;
-	w->stalls = w->locks ? stalls__new(w->roster, w->locks, settler, plan, target, &so) : NULL;
+	w->workers = w->locks ? workers__new(w->roster, w->locks, opts->stall_ns) : NULL;
+	if (w->workers)
+		w->stalls =
+			stalls__new(w->roster, w->locks, settler, w->workers, plan, target, &so);
 	if (!w->stalls) {
 		threadwatch__free(w);
 		errno = ENOMEM;
@@ -57,6 +62,7 @@ void threadwatch__free(struct threadwatch *w)
 	if (!w)
 		return;
 	stalls__free(w->stalls);
+	workers__free(w->workers);
 	locks__free(w->locks);
 	roster__free(w->roster);
 	free(w);
@@ -73,7 +79,7 @@ static void tell_old_locks(struct threadwatch *w)
 	rows = roster__rows(w->roster, &cnt);
 	locks__open(w->locks);
 	for (size_t i = 0; i < cnt; i++)
-		if (rows[i].state == RT_STATE_FUTEX && locks__waits_for_mutex(w->locks, &rows[i]))
+		if (rows[i].state == RT_STATE_FUTEX && locks__waits_for_lock(w->locks, &rows[i]))
 			roster__set_lock(w->roster, i);
 	locks__close(w->locks);
 }
@@ -108,6 +114,38 @@ static void settle_polls(struct threadwatch *w)
 	(void)roster__look(w->roster);
 }
 
+static size_t find_workers(struct threadwatch *w, rt_u32 *pids)
+{
+	size_t cnt;
+
+	locks__open(w->locks);
+	cnt = workers__unseen(w->workers, w->waiting && waiting__is_ready(w->waiting), pids,
+			      MOST_SEEN);
+	locks__close(w->locks);
+	return cnt;
+}
+
+/* What a runtime's threads do that have waited for long. */
+static void see_workers(struct threadwatch *w, uint64_t now_ns)
+{
+	rt_u32 pids[MOST_SEEN];
+	size_t cnt = now_ns < w->next_workers_ns ? 0 : find_workers(w, pids);
+	bool ready = cnt && w->waiting && waiting__is_ready(w->waiting);
+	uint64_t begin = clock__mono_ns();
+
+	if (!cnt)
+		return;
+	if (!w->waiting || waiting__look(w->waiting, pids, cnt)) {
+		workers__see(w->workers, NULL, pids, cnt);
+		return;
+	}
+	if (!roster__look(w->roster))
+		workers__see(w->workers, w->waiting, pids, cnt);
+	/* the tables are made once */
+	if (ready)
+		w->next_workers_ns = now_ns + (clock__mono_ns() - begin) * SEE_SHARE;
+}
+
 /*
  * The stacks of what hangs. Making the tables takes its time, so the threads are looked at once
  * more: a stack of another wait than that which is told of would mislead.
@@ -134,6 +172,7 @@ const struct snapshot_stall *threadwatch__tick(struct threadwatch *w, uint64_t n
 	if (w->traced)
 		(void)settler__pass(w->settler);
 	settle_polls(w);
+	see_workers(w, now_ns);
 	stalls__find(w->stalls);
 	see_stalls(w);
 	return stalls__fresh(w->stalls, cnt);

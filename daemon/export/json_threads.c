@@ -152,6 +152,7 @@ static void stall_thread(struct jsonw *w, const struct stall_thread *t)
 	put_string(w, "name", t->name);
 	put_string(w, "state", thread_state_names[t->state]);
 	put_uint(w, "wait_ns", t->wait_ns);
+	put_bool(w, "wait_older", t->wait_older);
 	put_address(w, "address", t->address);
 	put_string(w, "lock", t->address ? lock_kind_names[t->lock] : NULL);
 	put_int_if(w, "holder_tid", t->holder_tid != 0, t->holder_tid);

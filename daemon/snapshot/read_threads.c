@@ -146,6 +146,7 @@ static void read_stall_thread(struct reader *r, json_t *o, struct stall_thread *
 	t->tid = get_tid(r, o, "tid");
 	t->state = (enum thread_state)get_name(r, o, "state", thread_state_names, THREAD_STATE_CNT);
 	t->wait_ns = get_uint(r, o, "wait_ns");
+	t->wait_older = json_is_true(json_object_get(o, "wait_older"));
 	t->address = get_address(r, o, "address");
 	if (!is_null(o, "lock"))
 		t->lock = (enum lock_kind)get_name(r, o, "lock", lock_kind_names, LOCK_KIND_CNT);

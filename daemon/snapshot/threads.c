@@ -19,10 +19,15 @@ const char *const thread_waker_names[WAKER_CNT] = {
 };
 
 const char *const lock_kind_names[LOCK_KIND_CNT] = {
-	[LOCK_FUTEX] = "futex",	      [LOCK_PTHREAD] = "pthread_mutex",
-	[LOCK_PI] = "pi_mutex",	      [LOCK_STD] = "std_mutex",
-	[LOCK_RWLOCK] = "std_rwlock", [LOCK_PARKING_LOT] = "parking_lot",
-	[LOCK_PARK] = "park",	      [LOCK_JOIN] = "join",
+	[LOCK_FUTEX] = "futex",
+	[LOCK_PTHREAD] = "pthread_mutex",
+	[LOCK_PI] = "pi_mutex",
+	[LOCK_STD] = "std_mutex",
+	[LOCK_RWLOCK] = "std_rwlock",
+	[LOCK_PTHREAD_RWLOCK] = "pthread_rwlock",
+	[LOCK_PARKING_LOT] = "parking_lot",
+	[LOCK_PARK] = "park",
+	[LOCK_JOIN] = "join",
 };
 
 const char *const stall_kind_names[STALL_KIND_CNT] = {
@@ -46,5 +51,5 @@ double thread__parked_ratio(const struct snapshot_thread *t)
 bool lock__is_lock(enum lock_kind kind)
 {
 	return kind == LOCK_PTHREAD || kind == LOCK_PI || kind == LOCK_STD || kind == LOCK_RWLOCK ||
-	       kind == LOCK_PARKING_LOT;
+	       kind == LOCK_PTHREAD_RWLOCK || kind == LOCK_PARKING_LOT;
 }

@@ -67,11 +67,12 @@ struct snapshot_thread {
 };
 
 enum lock_kind {
-	LOCK_FUTEX,   /* a condition variable, a semaphore, ... */
-	LOCK_PTHREAD, /* pthread_mutex_t, whose owner is known */
-	LOCK_PI,      /* priority inheritance: the owner is in the futex */
-	LOCK_STD,     /* waited at as std::sync::Mutex does; no owner is stored */
-	LOCK_RWLOCK,  /* std::sync::RwLock */
+	LOCK_FUTEX,	     /* a condition variable, a semaphore, ... */
+	LOCK_PTHREAD,	     /* pthread_mutex_t, whose owner is known */
+	LOCK_PI,	     /* priority inheritance: the owner is in the futex */
+	LOCK_STD,	     /* waited at as std::sync::Mutex does; no owner is stored */
+	LOCK_RWLOCK,	     /* std::sync::RwLock */
+	LOCK_PTHREAD_RWLOCK, /* pthread_rwlock_t, whose writer is known */
 	LOCK_PARKING_LOT,
 	LOCK_PARK, /* a parked thread: no lock */
 	LOCK_JOIN, /* waits for a thread's end: no lock */
@@ -119,6 +120,7 @@ struct stall_thread {
 	int tid;
 	enum thread_state state;
 	uint64_t wait_ns;
+	bool wait_older;  /* at least that: since before the window */
 	uint64_t address; /* it waits at; 0: at none */
 	enum lock_kind lock;
 	int holder_tid;				 /* 0: not known */

@@ -11,17 +11,50 @@
 #include "ui/text.h"
 
 #define SHOWN_FRAMES 12u
+#define WRAP_INDENT 4u
+#define ENDED_THREADS 4u
 
+/* How much of a line fits in so many columns: up to a space, or as much as there is. */
+static size_t fitting(const char *line, size_t len, unsigned int columns)
+{
+	size_t fits = 0, n;
+
+	for (size_t at = 0, width = 0; at < len; at += n) {
+		width += utf8__columns(utf8__decode(line + at, len - at, &n));
+		if (width > columns)
+			return fits ?: at;
+		if (at + n == len || line[at + n] == ' ')
+			fits = at + n;
+	}
+	return len;
+}
+
+/* What does not fit goes on below, further in. */
 static void add_line(struct strbuf *out, struct strbuf *line, unsigned int width,
 		     enum text_style style, bool colour)
 {
-	struct strbuf clipped = STRBUF_INIT;
+	unsigned int columns = width ? width : UINT_MAX, indent = 0;
+	const char *s = line->s;
+	size_t left = line->len, n;
 
-	text__clip(&clipped, line->s, line->len, width ? width : UINT_MAX);
-	text__cell(out, clipped.s, 0, style, colour);
-	strbuf__addc(out, '\n');
+	for (; left; s += n, left -= n) {
+		struct strbuf part = STRBUF_INIT;
+
+		/* the spaces at the beginning are no place to break */
+		n = strspn(s, " ");
+		n += fitting(s + n, left - n, columns - (indent ?: (unsigned int)n));
+		strbuf__addf(&part, "%*s%.*s", (int)indent, "", (int)n, s);
+		text__cell(out, part.s, 0, style, colour);
+		strbuf__addc(out, '\n');
+		strbuf__free(&part);
+		if (!indent)
+			indent = columns > 2 * WRAP_INDENT
+					 ? (unsigned int)strspn(s, " ") + WRAP_INDENT
+					 : 0;
+		while (n < left && s[n] == ' ')
+			n++;
+	}
 	strbuf__reset(line);
-	strbuf__free(&clipped);
 }
 
 /* "%s" is who, and for how long. */
@@ -30,11 +63,11 @@ static const char *words_of(const struct snapshot_stall *s)
 	switch (s->kind) {
 	case STALL_DEADLOCK:
 		if (!s->proven)
-			return "suspected deadlock: %s for locks nobody frees";
+			return "suspected deadlock: %s for locks that nobody has freed";
 		return s->thread_cnt == 1 ? "deadlock (proven): %s for a lock of its own"
 					  : "deadlock (proven): %s for each other's locks";
 	case STALL_LOCK_WAIT:
-		return "suspected: %s for a lock nobody frees";
+		return "suspected: %s for a lock that nobody has freed";
 	case STALL_BLOCKED_POLL:
 		return s->proven ? "%s in a poll that does not return"
 				 : "suspected: %s, a worker blocked inside a poll";
@@ -45,18 +78,34 @@ static const char *words_of(const struct snapshot_stall *s)
 	}
 }
 
+static bool runs(const struct stall_thread *t)
+{
+	return t->state < THREAD_FUTEX;
+}
+
+/* A poll that is open need not wait. */
+static const char *verb_of(const struct snapshot_stall *s)
+{
+	bool one = s->thread_cnt + s->more_threads == 1;
+
+	if (s->kind != STALL_BLOCKED_POLL || !s->proven)
+		return one ? "has waited" : "have waited";
+	if (s->thread_cnt && runs(&s->threads[0]))
+		return one ? "has been running" : "have been running";
+	return one ? "has been" : "have been";
+}
+
 static void add_headline(const struct snapshot_stall *s, struct strbuf *line)
 {
 	size_t cnt = s->thread_cnt + s->more_threads;
 	const char *words = words_of(s), *who = strstr(words, "%s");
+	bool older = s->thread_cnt && s->threads[0].wait_older;
 	char age[TEXT_CELL];
 
 	text__duration(age, s->age_ns);
 	strbuf__add(line, words, (size_t)(who - words));
-	if (cnt == 1)
-		strbuf__addf(line, "1 thread has waited %s", age);
-	else
-		strbuf__addf(line, "%zu threads have waited %s", cnt, age);
+	strbuf__addf(line, "%zu thread%s %s %s%s", cnt, cnt == 1 ? "" : "s", verb_of(s),
+		     older ? "at least " : "", age);
 	strbuf__adds(line, who + 2);
 }
 
@@ -65,10 +114,11 @@ static void add_over(const struct snapshot_stall *s, struct strbuf *line)
 {
 	uint64_t later_ns =
 		s->over_unix_ns > s->seen_unix_ns ? s->over_unix_ns - s->seen_unix_ns : 0;
+	bool older = s->thread_cnt && s->threads[0].wait_older;
 	char after[TEXT_CELL];
 
 	text__duration(after, s->age_ns + later_ns);
-	strbuf__addf(line, "; over after %s", after);
+	strbuf__addf(line, "over after %s%s", older ? "at least " : "", after);
 }
 
 static void add_who(const struct stall_thread *t, struct strbuf *line)
@@ -124,7 +174,13 @@ static void add_wait(const struct stall_thread *t, struct strbuf *line)
 	char took[TEXT_CELL];
 
 	text__duration(took, t->wait_ns);
-	strbuf__addf(line, "%s %s", thread_state_names[t->state], took);
+	if (t->state == THREAD_RUNNING || t->state == THREAD_EXITED)
+		strbuf__adds(line, thread_state_names[t->state]);
+	else if (runs(t))
+		strbuf__addf(line, "running, without a CPU for %s", took);
+	else
+		strbuf__addf(line, "%s %s%s", thread_state_names[t->state],
+			     t->wait_older ? "at least " : "", took);
 	if (t->holder_tid)
 		strbuf__addf(line, ", held by %d", t->holder_tid);
 	if (t->address)
@@ -250,8 +306,10 @@ void stalls__describe(const struct snapshot_stall *s, const char *prefix, unsign
 
 	strbuf__adds(&line, prefix);
 	add_headline(s, &line);
-	if (s->over_unix_ns)
+	if (s->over_unix_ns) {
+		strbuf__adds(&line, "; ");
 		add_over(s, &line);
+	}
 	add_line(out, &line, width, STYLE_HOT, colour);
 	for (size_t i = 0; i < s->thread_cnt; i++) {
 		add_who(&s->threads[i], &line);
@@ -266,4 +324,40 @@ void stalls__describe(const struct snapshot_stall *s, const char *prefix, unsign
 		add_line(out, &line, width, STYLE_PLAIN, false);
 	}
 	strbuf__free(&line);
+}
+
+static const char *short_words_of(const struct snapshot_stall *s)
+{
+	switch (s->kind) {
+	case STALL_DEADLOCK:
+		return s->proven ? "the deadlock of" : "the suspected deadlock of";
+	case STALL_LOCK_WAIT:
+		return "the wait for a lock of";
+	case STALL_BLOCKED_POLL:
+		return "the poll of";
+	case STALL_DISK:
+		return "the wait for a disk of";
+	default:
+		return "the standstill of";
+	}
+}
+
+void stalls__describe_end(const struct snapshot_stall *s, struct strbuf *out)
+{
+	size_t more = s->more_threads;
+
+	add_over(s, out);
+	strbuf__addf(out, ": %s", short_words_of(s));
+	for (size_t i = 0; i < s->thread_cnt; i++) {
+		if (i == ENDED_THREADS) {
+			more += s->thread_cnt - i;
+			break;
+		}
+		strbuf__addf(out, "%s %d (", i ? "," : "", s->threads[i].tid);
+		utf8__add_printable(out, s->threads[i].name);
+		strbuf__addc(out, ')');
+	}
+	if (more)
+		strbuf__addf(out, " and %zu more", more);
+	strbuf__addc(out, '\n');
 }

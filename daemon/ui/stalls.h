@@ -8,10 +8,13 @@
 struct strbuf;
 
 /*
- * Some lines, at most width columns each (0: any): what it is, behind the prefix, then the threads,
+ * Some lines, wrapped at width columns (0: not): what it is, behind the prefix, then the threads,
  * indented.
  */
 void stalls__describe(const struct snapshot_stall *s, const char *prefix, unsigned int width,
 		      bool colour, struct strbuf *out);
+
+/* One line about one that is over: after how long, what it was, whose. */
+void stalls__describe_end(const struct snapshot_stall *s, struct strbuf *out);
 
 #endif

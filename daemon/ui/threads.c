@@ -164,11 +164,63 @@ static void threads_table(const struct snapshot *s, unsigned int width, size_t l
 	strbuf__free(&line);
 }
 
-/* Tokio's threads together: how much of their time they were busy, parked, blocked. */
-static void tokio_line(const struct snapshot *s, unsigned int width, struct strbuf *out)
+/* Of a blocked poll, how long its thread has been blocked in the window. */
+static uint64_t blocked_ns(const struct snapshot *s, const struct snapshot_stall *stall)
 {
-	uint64_t all = 0, busy = 0, queue = 0;
-	double parked = 0;
+	uint64_t start = s->window.start_unix_ns, end = start + s->window.duration_ns,
+		 since = stall->seen_unix_ns - stall->age_ns;
+
+	if (stall->over_unix_ns && stall->over_unix_ns < end)
+		end = stall->over_unix_ns;
+	since = since > start ? since : start;
+	return end > since ? end - since : 0;
+}
+
+static const struct snapshot_thread *thread_of(const struct snapshot *s, int tid)
+{
+	for (size_t i = 0; i < s->thread_cnt; i++)
+		if (s->threads[i].tid == tid)
+			return &s->threads[i];
+	return NULL;
+}
+
+/*
+ * The time that tokio's threads are known to have waited inside a poll; *idle: of it, what looks as
+ * an idle worker's. A poll that runs or is suspected proves nothing.
+ */
+static uint64_t waited_in_polls(const struct snapshot *s, uint64_t *idle)
+{
+	uint64_t all = 0;
+
+	*idle = 0;
+	for (size_t i = 0; i < s->stall_cnt; i++) {
+		const struct snapshot_stall *stall = &s->stalls[i];
+		const struct stall_thread *at = &stall->threads[0];
+		const struct snapshot_thread *t = stall->thread_cnt ? thread_of(s, at->tid) : NULL;
+		uint64_t ns = blocked_ns(s, stall);
+
+		if (stall->kind != STALL_BLOCKED_POLL || !stall->proven || !t || !t->tokio ||
+		    at->state < THREAD_FUTEX || at->wait_ns < stall->age_ns / 10 * 9)
+			continue;
+		all += ns;
+		if (at->state == THREAD_FUTEX || at->state == THREAD_EPOLL)
+			*idle += ns;
+	}
+	return all;
+}
+
+static void add_share(struct strbuf *line, const char *what, double ns, uint64_t all)
+{
+	strbuf__adds(line, what);
+	add_percent(line, ns / (double)all, 0);
+}
+
+/* Tokio's threads together. An idle worker waits in epoll or at a futex, but not it alone. */
+static void tokio_line(const struct snapshot *s, unsigned int width, bool colour,
+		       struct strbuf *out)
+{
+	uint64_t all = 0, busy = 0, queue = 0, idle, in_polls = waited_in_polls(s, &idle);
+	double waited = 0;
 	struct strbuf line = STRBUF_INIT;
 	size_t cnt = 0;
 
@@ -181,17 +233,20 @@ static void tokio_line(const struct snapshot *s, unsigned int width, struct strb
 		all += t->observed_ns;
 		busy += t->cpu_ns;
 		queue += t->run_queue_ns;
-		parked += thread__parked_ratio(t) * (double)t->observed_ns;
+		waited += thread__parked_ratio(t) * (double)t->observed_ns;
 	}
+	waited -= waited < (double)idle ? waited : (double)idle;
 	if (cnt && all) {
-		strbuf__addf(&line, "Tokio, %zu threads: CPU ", cnt);
-		add_percent(&line, (double)busy / (double)all, 0);
-		strbuf__adds(&line, ", waiting for a CPU ");
-		add_percent(&line, (double)queue / (double)all, 0);
-		strbuf__adds(&line, ", parked ");
-		add_percent(&line, parked / (double)all, 0);
-		strbuf__adds(&line, " of their time");
+		strbuf__addf(&line, "Tokio, %zu threads:", cnt);
+		add_share(&line, " CPU ", (double)busy, all);
+		add_share(&line, ", waiting for a CPU ", (double)queue, all);
+		add_share(&line, ", in epoll or futex ", waited, all);
 		put_line(out, &line, width, STYLE_PLAIN, false);
+	}
+	if (cnt && all && in_polls) {
+		add_share(&line, "  blocked inside polls, which stop other tasks, ",
+			  (double)in_polls, all);
+		put_line(out, &line, width, STYLE_WARM, colour);
 	}
 	strbuf__free(&line);
 }
@@ -203,10 +258,10 @@ static void lock_row(const struct snapshot_lock *l, struct strbuf *line)
 	char text[TEXT_CELL];
 
 	snprintf(text, sizeof(text), "0x%" PRIx64, l->address);
-	cell(line, text, -19);
+	cell(line, text, -15);
 	cell(line, lock_kind_names[l->kind], -14);
-	text__count(text, l->wait.count, 8);
-	cell(line, text, 8);
+	text__count(text, l->wait.count, 6);
+	cell(line, text, 7);
 	for (int i = 0; i < 3; i++) {
 		uint64_t ns = i == 0   ? l->wait.total_ns / (l->wait.count ? l->wait.count : 1)
 			      : i == 1 ? hist__quantile_ns(&l->wait.hist, l->wait.min_ns,
@@ -219,7 +274,12 @@ static void lock_row(const struct snapshot_lock *l, struct strbuf *line)
 			strcpy(text, "-");
 		cell(line, text, 8);
 	}
-	text__count(text, l->waiters_now, 6);
+	text__count(text, l->waiters_now, 4);
+	cell(line, text, 5);
+	if (l->waiters_now)
+		text__duration(text, l->oldest_ns);
+	else
+		strcpy(text, "-");
 	cell(line, text, 7);
 	if (l->holder_tid)
 		snprintf(text, sizeof(text), "%d", l->holder_tid);
@@ -277,8 +337,8 @@ static void locks_table(const struct snapshot *s, unsigned int width, size_t lim
 			continue;
 		if (!cnt++) {
 			strbuf__addc(out, '\n');
-			strbuf__addf(&line, "%-19s%-14s%8s%8s%8s%8s%7s%8s", "Lock", "Kind", "Waits",
-				     "Avg", "P95", "Max", "Now", "Holder");
+			strbuf__addf(&line, "%-15s%-14s%7s%8s%8s%8s%5s%7s%8s", "Lock", "Kind",
+				     "Waits", "Avg", "P95", "Max", "Now", "Oldest", "Holder");
 			put_line(out, &line, width, STYLE_BOLD, colour);
 		}
 		if (cnt > limit)
@@ -301,7 +361,7 @@ void threads__report(const struct snapshot *s, unsigned int width, size_t limit,
 		return;
 	text__gap(out);
 	threads_table(s, width, limit ? limit : THREADS_SHOWN, colour, out);
-	tokio_line(s, width, out);
+	tokio_line(s, width, colour, out);
 	locks_table(s, width, limit ? limit : LOCKS_SHOWN, colour, out);
 }
 

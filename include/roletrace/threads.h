@@ -30,6 +30,15 @@ enum rt_state {
 };
 #define RT_STATE_SLOTS 16u /* RT_STATE_CNT rounded up to a power of two */
 
+/* The lock that is waited for in RT_STATE_LOCK, as far as its code or its memory tells. */
+enum rt_lock {
+	RT_LOCK_NONE,
+	RT_LOCK_MUTEX, /* glibc's or std's, or one that inherits priority */
+	RT_LOCK_PARKING_LOT,
+	RT_LOCK_STD_RWLOCK,
+	RT_LOCK_PTHREAD_RWLOCK,
+};
+
 /* Who ended a wait. */
 enum rt_woken {
 	RT_WOKEN_BY_THREAD,    /* of the same process */
@@ -84,6 +93,8 @@ struct rt_thread {
 	rt_u64 wait_sp;
 	rt_u32 wait_op;
 	rt_u32 wait_val;
+	rt_u32 lock; /* enum rt_lock */
+	rt_u32 pad;
 	rt_u32 pid;
 	rt_u32 state; /* enum rt_state */
 	rt_u32 cpu;
@@ -101,14 +112,15 @@ struct rt_thread {
 	struct rt_times queue; /* waits for a CPU */
 };
 
-/* All waits at one futex, or lock of parking_lot. Open addressing by address; 0 is free. */
+/* All waits at one futex, or for one lock that has others. Open addressing by address; 0 is free.
+ */
 struct rt_futex {
 	rt_u64 addr;
 	rt_u64 last_end_ns; /* when a wait ended last */
 	rt_u64 ip;
 	rt_u32 op;
 	rt_u32 val;
-	rt_u32 lock; /* it was waited at in RT_STATE_LOCK; 2: it is parking_lot's, no futex */
+	rt_u32 lock; /* enum rt_lock */
 	rt_u32 pad;
 	struct rt_times wait;
 };

@@ -26,7 +26,8 @@ def hang(fixture, *args, functions=(), seconds=8):
     start = time.monotonic()
     truth = fixture.go()
     told = len(t.stderr)
-    until(lambda: any("waited" in line for line in t.stderr[told:]), seconds, f"told; {t.said()}")
+    until(lambda: any(" waited" in line or " in a poll" in line for line in t.stderr[told:]),
+          seconds, f"told; {t.said()}")
     return truth, time.monotonic() - start, t
 
 
@@ -129,6 +130,11 @@ def test_pthread_ring_of_three():
 
 def test_pthread_against_itself():
     proven("self", lambda i, n: i)
+
+
+def test_pthread_rwlock_pair():
+    """It stores its writer."""
+    proven("rwlock", lambda i, n: (i + 1) % n, "pthread_rwlock")
 
 
 def test_pthread_robust_pair():
@@ -444,6 +450,107 @@ def test_parking_lot_is_fought_for():
 
 def own_name(s):
     return [f["name"] for f in s["stack"] if f["kind"] == "own"][-1]
+
+
+def fought_rwlock(fixture, kind):
+    """All waits for it are in its row, whoever waits where for what in it, and none in another."""
+    t = Trace(fixture, "--no-functions", "--off-cpu", functions=())
+    truth = fixture.go()
+    snapshot = t.stop()
+    fixture.finish()
+    locks = [x for x in snapshot.doc["locks"] if "rwlock" in x["kind"]]
+    equal([(x["kind"], int(x["address"], 16)) for x in locks], [(kind, truth["address"])], "locks")
+    # less the time from being woken to running
+    close(locks[0]["wait"]["total_ns"], truth["waited_ns"], 0.15, "waits")
+    waited = sum(x["off_cpu_ns"]["lock"] for x in snapshot.doc["threads"])
+    close(waited, truth["waited_ns"], 0.15, "by thread")
+    close(sum(s["waits"] for s in locks[0]["stacks"]), locks[0]["waits"], 0.1, "in the code")
+    check(any(line.startswith(locks[0]["address"]) and kind in line for line in t.stdout), "a row")
+
+
+def test_std_rwlock_is_fought_for():
+    fought_rwlock(rust("rw_fought"), "std_rwlock")
+
+
+def test_pthread_rwlock_is_fought_for():
+    """Next to barriers, condition variables and semaphores, whose waits the same code makes."""
+    fought_rwlock(Fixture("rwlocks"), "pthread_rwlock")
+
+
+def test_pthread_rwlock_of_writers_is_fought_for():
+    fought_rwlock(Fixture("rwlocks", "writers"), "pthread_rwlock")
+
+
+def test_reader_behind_a_writer():
+    """It waits with all bits set, as parked threads do; the stall and the table say the same."""
+    f = rust("rw_read")
+    truth, _, t = hang(f)
+    time.sleep(1)
+    snapshot = t.stop()
+    stall = one_stall(snapshot)
+    seen = {(x["name"], x["lock"], int(x["address"], 16)) for x in stall["threads"]}
+    equal(seen, {(n, "std_rwlock", truth["address"]) for n in ("writes", "reads")}, "who waits")
+    locks = [x for x in snapshot.doc["locks"] if int(x["address"], 16) == truth["address"]]
+    equal([(x["kind"], x["waiters_now"]) for x in locks], [("std_rwlock", 2)], "in the table")
+    row = next(line for line in t.stdout if line.startswith(locks[0]["address"])).split()
+    equal(row[1:7], ["std_rwlock", "0", "-", "-", "-", "2"], "its row")
+    check(row[7].endswith("s") and float(row[7].rstrip("s")) > 3, f"how long: {row}")
+    f.finish()
+
+
+def test_end_of_a_stall_is_told():
+    f = rust("slow")
+    start = time.monotonic()
+    _, _, t = hang(f)
+    until(lambda: any("over after" in x for x in t.stderr), 8, f"its end; {t.said()}")
+    took = time.monotonic() - start
+    stall = one_stall(t.stop())
+    check(stall["over_unix_ns"], "over")
+    said = [x for x in t.stderr if "over after" in x]
+    equal(len(said), 1, f"lines: {said}")
+    after = float(said[0].partition("over after ")[2].partition("s:")[0])
+    check(4.5 < after < took and "the wait for a lock of" in said[0], f"{said}, {took:.1f} s")
+    check(any("that nobody has freed" in x for x in t.stderr), t.said())
+    f.finish()
+
+
+def blocked_from_before(how, state, function):
+    f = rust("poll", how)
+    f.go()
+    t = Trace(f, "--no-functions", functions=())
+    until(lambda: any("in a poll that does not return" in x for x in t.stderr), 8, f"told; {t.said()}")
+    time.sleep(1)
+    snapshot = t.stop()
+    stall = one_stall(snapshot)
+    equal((stall["kind"], stall["certainty"]), ("blocked_poll", "proven"), "what it is")
+    thread = stall["threads"][0]
+    equal((thread["name"], thread["state"]), ("tokio-rt-worker", state), "who")
+    check(thread["wait_older"], "it is older than the window")
+    check(any("at least" in x for x in t.stderr), t.said())
+    check(any(function in n for n in names(thread)), f"where: {names(thread)}")
+    tokio = [i for i, x in enumerate(t.stdout) if x.startswith("Tokio, ")]
+    check("blocked inside polls" in t.stdout[tokio[0] + 1], f"in the report: {t.stdout}")
+    f.finish()
+
+
+def test_worker_blocked_from_before():
+    """Nothing but its stack says so; other threads of the runtime that sleep may."""
+    blocked_from_before("sleep", "sleep", "blocked_poll")
+
+
+def test_worker_parked_in_a_poll_from_before():
+    blocked_from_before("channel", "futex", "blocked_poll")
+
+
+def test_worker_that_spins_in_a_poll():
+    f = rust("poll", "spin")
+    _, _, t = hang(f, functions=("stalls::*",))
+    stall = one_stall(t.stop())
+    equal((stall["kind"], stall["certainty"]), ("blocked_poll", "proven"), "what it is")
+    check(stall["threads"][0]["state"] in ("running", "runnable", "preempted"), "it does not wait")
+    check(any("1 thread has been running" in x for x in t.stderr), t.said())
+    check(not any("preempted" in x for x in t.stderr), t.said())
+    f.finish()
 
 
 def test_worker_blocked_inside_a_traced_poll():

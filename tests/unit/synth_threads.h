@@ -94,6 +94,7 @@ static inline void synth__stall(struct snapshot_stall *s)
 		*t = (struct stall_thread){ .tid = 4242 + i,
 					    .state = i ? THREAD_SLEEP : THREAD_LOCK,
 					    .wait_ns = 1100000000,
+					    .wait_older = i,
 					    .address = i ? 0 : 0xfffffffffffff000,
 					    .lock = i ? LOCK_FUTEX : LOCK_PTHREAD,
 					    .holder_tid = i ? 0 : 4243,

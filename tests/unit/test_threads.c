@@ -4,6 +4,7 @@
 
 #include "base/strbuf.h"
 #include "base/utf8.h"
+#include "collect/workers.h"
 #include "export/export.h"
 #include "snapshot/read.h"
 #include "synth.h"
@@ -172,6 +173,8 @@ Test(threads, report_tells_the_dead_the_locks_and_what_hangs)
 	cr_expect(strstr(text, "... and 3 more"), "%s", text);
 	cr_expect(strstr(text, "Tokio, 2 threads: CPU "), "%s", text);
 	cr_expect(strstr(text, "std_mutex"), "%s", text);
+	cr_expect(strstr(text, "P95     Max  Now Oldest  Holder\n"), "%s", text);
+	cr_expect(strstr(text, "    1  100ns    4242\n"), "how long it is waited for: %s", text);
 	cr_expect_null(strstr(text, "park  "), "a parked thread is no lock: %s", text);
 	cr_expect_null(strchr(text, '\x1b'), "%s", text);
 	free(text);
@@ -281,7 +284,7 @@ Test(threads, traced_calls_are_told_in_the_native_stack)
 				"      at role::lock for 3.60s\n"
 				"      at role::main\n"),
 		  "%s", out.s);
-	cr_expect(strstr(out.s, "; over after 4.50s\n"), "%s", out.s);
+	cr_expect(strstr(out.s, "; over\n    after 4.50s\n"), "%s", out.s);
 	strbuf__free(&out);
 }
 
@@ -301,11 +304,203 @@ Test(threads, what_hangs_in_words)
 
 			strbuf__reset(&out);
 			stalls__describe(&any, "", 80, false, &out);
-			cr_expect(strstr(out.s, "2 threads have waited"), "%s", out.s);
+			cr_expect(
+				strstr(out.s, kind == STALL_BLOCKED_POLL && proven
+						      ? "2 threads have been running 0ns in a poll"
+						      : "2 threads have waited"),
+				"%s", out.s);
 			cr_expect(kind == STALL_DISK || kind == STALL_NO_PROGRESS ||
 					  (strstr(out.s, "suspected") == NULL) == proven ||
 					  kind == STALL_LOCK_WAIT,
 				  "%s", out.s);
 		}
 	strbuf__free(&out);
+}
+
+/* A call may be open and its thread run; how long the last slice of a CPU took is no matter. */
+Test(threads, a_poll_that_runs_does_not_wait)
+{
+	struct snapshot_stall s = {
+		.kind = STALL_BLOCKED_POLL, .proven = true, .thread_cnt = 1, .age_ns = 3500000000
+	};
+	struct stall_thread *t = &s.threads[0];
+	struct strbuf out = STRBUF_INIT;
+
+	*t = (struct stall_thread){ .tid = 7, .state = THREAD_RUNNING, .wait_ns = 18300000 };
+	stalls__describe(&s, "", 0, false, &out);
+	cr_expect_str_eq(out.s, "1 thread has been running 3.50s in a poll that does not return\n"
+				"  7 (): running\n");
+	strbuf__reset(&out);
+	t->state = THREAD_PREEMPTED;
+	stalls__describe(&s, "", 0, false, &out);
+	cr_expect(strstr(out.s, "has been running 3.50s"), "%s", out.s);
+	cr_expect(strstr(out.s, "  7 (): running, without a CPU for 18.3ms\n"), "%s", out.s);
+	strbuf__reset(&out);
+	*t = (struct stall_thread){
+		.tid = 7, .state = THREAD_SLEEP, .wait_ns = 3500000000, .wait_older = true
+	};
+	stalls__describe(&s, "", 0, false, &out);
+	cr_expect(strstr(out.s, "1 thread has been at least 3.50s in a poll"), "%s", out.s);
+	cr_expect(strstr(out.s, "  7 (): sleep at least 3.50s\n"), "%s", out.s);
+	strbuf__free(&out);
+}
+
+Test(threads, what_is_over_is_one_line)
+{
+	struct snapshot_stall s = { .kind = STALL_LOCK_WAIT,
+				    .age_ns = 3440000000,
+				    .seen_unix_ns = 10000000000,
+				    .over_unix_ns = 12900000000 };
+	struct strbuf out = STRBUF_INIT;
+
+	for (; s.thread_cnt < 6; s.thread_cnt++) {
+		s.threads[s.thread_cnt].tid = 10 + (int)s.thread_cnt;
+		strcpy(s.threads[s.thread_cnt].name, "w");
+	}
+	stalls__describe_end(&s, &out);
+	cr_expect_str_eq(out.s, "over after 6.34s: the wait for a lock of 10 (w), 11 (w), 12 (w), "
+				"13 (w) and 2 more\n");
+	strbuf__free(&out);
+}
+
+/* No word is lost, and the lines below are further in than the first one. */
+Test(threads, stalls_are_wrapped)
+{
+	struct snapshot_stall s = { .kind = STALL_LOCK_WAIT,
+				    .thread_cnt = 1,
+				    .age_ns = 3440000000,
+				    .seen_unix_ns = 10000000000,
+				    .over_unix_ns = 12900000000 };
+	struct strbuf whole = STRBUF_INIT, out = STRBUF_INIT;
+
+	s.threads[0] = (struct stall_thread){ .tid = 4242,
+					      .state = THREAD_LOCK,
+					      .wait_ns = 3440000000,
+					      .address = 0x7fffffffffff,
+					      .lock = LOCK_PTHREAD_RWLOCK };
+	strcpy(s.threads[0].name, "tokio-rt-worker");
+	stalls__describe(&s, "Stall: ", 0, false, &whole);
+	for (unsigned int width = 30; width < 100; width += 5) {
+		char *line, *save, *last = NULL;
+		struct strbuf again = STRBUF_INIT;
+
+		strbuf__reset(&out);
+		stalls__describe(&s, "Stall: ", width, false, &out);
+		for (line = strtok_r(out.s, "\n", &save); line;
+		     line = strtok_r(NULL, "\n", &save)) {
+			size_t in = strspn(line, " ");
+
+			cr_expect_leq(utf8__width(line), width, "%s", line);
+			if (last && in > 2)
+				strbuf__addf(&again, " %s", line + in);
+			else
+				strbuf__addf(&again, "%s%s", last ? "\n" : "", line);
+			last = line;
+		}
+		strbuf__addc(&again, '\n');
+		cr_expect_str_eq(again.s, whole.s);
+		strbuf__free(&again);
+	}
+	strbuf__free(&whole);
+	strbuf__free(&out);
+}
+
+/* A worker that is known to sit in a poll is not idle, wherever it waits. */
+Test(threads, blocked_workers_are_not_idle)
+{
+	struct snapshot *s = snapshot__new();
+	struct strbuf out = STRBUF_INIT;
+	struct snapshot_stall stall = { .kind = STALL_BLOCKED_POLL,
+					.proven = true,
+					.seen_unix_ns = 14000000000,
+					.age_ns = 3000000000,
+					.over_unix_ns = 16000000000,
+					.thread_cnt = 1 };
+
+	s->window.start_unix_ns = 10000000000;
+	s->window.duration_ns = 10000000000;
+	s->threads_known = true;
+	s->threads = calloc(1, sizeof(*s->threads));
+	s->thread_cnt = 1;
+	s->threads[0] = (struct snapshot_thread){
+		.tid = 7, .tokio = true, .observed_ns = 10000000000, .off_ns = { 10000000000 }
+	};
+	stall.threads[0] =
+		(struct stall_thread){ .tid = 7, .state = THREAD_FUTEX, .wait_ns = 3000000000 };
+	threads__report(s, 80, 0, false, &out);
+	cr_expect(strstr(out.s, "in epoll or futex 100%\n"), "%s", out.s);
+	s->stalls = calloc(1, sizeof(*s->stalls));
+	s->stalls[0] = stall;
+	s->stall_cnt = 1;
+	strbuf__reset(&out);
+	threads__report(s, 80, 0, false, &out);
+	cr_expect(strstr(out.s, "in epoll or futex 50.0%\n  blocked inside polls, which stop other "
+				"tasks, 50.0%\n"),
+		  "%s", out.s);
+	s->stalls[0].over_unix_ns = 0;
+	s->stalls[0].threads[0].state = THREAD_SLEEP;
+	strbuf__reset(&out);
+	threads__report(s, 80, 0, false, &out);
+	cr_expect(strstr(out.s, "in epoll or futex 100%\n"), "%s", out.s);
+	cr_expect(strstr(out.s, "tasks, 90.0%\n"), "until the end: %s", out.s);
+	snapshot__free(s);
+	strbuf__free(&out);
+}
+
+#define STACK(...)                                                                                 \
+	((struct snapshot_backtrace){ (const struct snapshot_frame[]){ __VA_ARGS__ },              \
+				      sizeof((const struct snapshot_frame[]){ __VA_ARGS__ }) /     \
+					      sizeof(struct snapshot_frame),                       \
+				      NULL })
+#define POOL                                                                                       \
+	{                                                                                          \
+		.name = "tokio::runtime::blocking::pool::Inner::run"                               \
+	}
+#define POLL                                                                                       \
+	{                                                                                          \
+		.name = "tokio::runtime::task::raw::poll"                                          \
+	}
+#define RUN                                                                                        \
+	{                                                                                          \
+		.name = "tokio::runtime::scheduler::multi_thread::worker::run"                     \
+	}
+#define RUN_TASK                                                                                   \
+	{                                                                                          \
+		.name = "<tokio::runtime::scheduler::multi_thread::worker::Context>::run_task"     \
+	}
+#define PARK                                                                                       \
+	{                                                                                          \
+		.name = "tokio::runtime::scheduler::multi_thread::worker::Context::park_internal"  \
+	}
+#define CONDVAR                                                                                    \
+	{                                                                                          \
+		.name = "std::sys::sync::condvar::futex::Condvar::wait"                            \
+	}
+#define OWN                                                                                        \
+	{                                                                                          \
+		.name = "role::submit::{{closure}}"                                                \
+	}
+#define IN_PLACE                                                                                   \
+	{                                                                                          \
+		.name = "tokio::task::blocking::block_in_place"                                    \
+	}
+
+Test(threads, workers_by_their_stacks)
+{
+	struct snapshot_backtrace job = STACK(POOL, POLL, OWN, CONDVAR),
+				  idle = STACK(POOL, POLL, RUN, PARK, CONDVAR),
+				  blocked = STACK(POOL, POLL, RUN, RUN_TASK, OWN, CONDVAR),
+				  inlined = STACK(POOL, POLL, RUN, POLL, OWN),
+				  handed_on = STACK(POOL, POLL, RUN, RUN_TASK, POLL, OWN, IN_PLACE),
+				  unnamed = STACK({ .name = "role+0x1234" }, CONDVAR),
+				  cut = STACK(POLL, OWN, CONDVAR);
+
+	cut.truncated = "no_unwind_rows";
+	cr_expect_eq(workers__judge(&job), WORKER_FREE);
+	cr_expect_eq(workers__judge(&idle), WORKER_FREE);
+	cr_expect_eq(workers__judge(&blocked), WORKER_IN_POLL);
+	cr_expect_eq(workers__judge(&inlined), WORKER_IN_POLL);
+	cr_expect_eq(workers__judge(&handed_on), WORKER_FREE);
+	cr_expect_eq(workers__judge(&unnamed), WORKER_UNCLEAR);
+	cr_expect_eq(workers__judge(&cut), WORKER_UNCLEAR, "of a worker or a job");
 }
