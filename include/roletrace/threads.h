@@ -143,7 +143,7 @@ enum rt_thread_lost {
 	}
 
 RT_ASSERT_SIZE(struct rt_times, 304);
-RT_ASSERT_SIZE(struct rt_thread, 720);
+RT_ASSERT_SIZE(struct rt_thread, 728);
 RT_ASSERT_SIZE(struct rt_futex, 40 + 304);
 
 #endif
