@@ -397,8 +397,8 @@ def test_overhead_of_the_watch_agrees_with_the_kernels_statistics():
     check(o["cpu_ratio"] < o["process_ratio"] * 2.5, f"of the process's own time: {o}")
 
 
-def cpu_ticks(pid):
-    """CPU time of a process and of its children that have ended, s: in ticks of 10 ms."""
+def cpu_seconds(pid):
+    """CPU time of a process and of its children that have ended, to 10 ms."""
     with open(f"/proc/{pid}/stat") as f:
         return sum(map(int, f.read().rpartition(")")[2].split()[11:15])) / os.sysconf("SC_CLK_TCK")
 
@@ -407,10 +407,10 @@ def test_overhead_says_what_roletrace_itself_uses():
     """Its own account of itself is the kernel's, from the attach on: not the work before it."""
     f = Fixture("traffic", 2, 5)
     t = Trace(f, "-i", 0.05, "--cpu-profile=499")
-    before = cpu_ticks(t.process.pid)
+    before = cpu_seconds(t.process.pid)
     f.say("go")
     time.sleep(3)
-    after = cpu_ticks(t.process.pid)
+    after = cpu_seconds(t.process.pid)
     o = t.stop().doc["overhead"]
     f.ask("quiesce")
     f.finish()
