@@ -119,7 +119,7 @@ def test_growth_stacks_beside_profiles():
     agree(snapshot, account, ["traced_race", *STORM])
     for kind in ("cpu", "off_cpu"):
         stacks = snapshot.doc["profiles"][kind]["stacks"]
-        check(len(stacks) > 5, f"{kind}: {len(stacks)} stacks")
+        check(len(stacks) >= 3, f"{kind}: {len(stacks)} stacks")
 
 
 def test_growth_stacks_of_a_stripped_binary():
