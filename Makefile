@@ -19,7 +19,7 @@ VERSION := 0.1.0$(shell git rev-parse --short HEAD 2>/dev/null | sed 's/^/+/')
 
 CFLAGS += -std=gnu17 -Wall -Wextra -Wmissing-field-initializers -Wstrict-prototypes -Wno-unused-parameter
 CFLAGS += $(if $(DEBUG),-O0,-O2) -g $(if $(CI),-Werror)
-CFLAGS += -D_GNU_SOURCE -DVERSION='"$(VERSION)"' -DPROFILE_DIR='"$(PREFIX)/share/roletrace/profiles"'
+CFLAGS += -D_GNU_SOURCE -DPROFILE_DIR='"$(PREFIX)/share/roletrace/profiles"'
 CFLAGS += -Iinclude -Idaemon -I$(O)/bpf -I$(O)/proto -I$(O)/gen
 ifneq ($(SAN),)
 CFLAGS += -fsanitize=address,undefined -fno-omit-frame-pointer
@@ -85,6 +85,13 @@ install: $(O)/roletrace
 clean:
 	rm -rf $(O)
 
+# written when it differs: what includes it is then built again, and nothing else
+$(O)/gen/version.gen.h: FORCE
+	@mkdir -p $(@D) && echo '#define VERSION "$(VERSION)"' > $@.new && \
+		if cmp -s $@.new $@; then rm $@.new; else mv $@.new $@; fi
+$(O)/daemon/base/version.o: $(O)/gen/version.gen.h
+FORCE:
+
 # names of system calls by number, for the profile's kernel frames
 $(O)/gen/syscalls.h:
 	$(call say,GEN,$@)mkdir -p $(@D) && { echo '#define SYSCALL_NAMES { \'; \
@@ -96,4 +103,4 @@ $(O)/gen/syscalls.h:
 
 .SECONDARY:
 .DELETE_ON_ERROR:
-.PHONY: all install clean
+.PHONY: all install clean FORCE

@@ -103,9 +103,9 @@ static __always_inline rt_u32 take_row(void)
 
 	if (!bpf_map_pop_elem(&free_rows, &row))
 		return row;
-	if (*(volatile rt_u32 *)&rows_taken + 1 >= thread_rows)
+	if (*(volatile rt_u32 *)&rows_taken + RT_THREAD_NAMES >= thread_rows)
 		return 0;
-	row = __sync_fetch_and_add(&rows_taken, 1) + 1;
+	row = __sync_fetch_and_add(&rows_taken, 1) + RT_THREAD_NAMES;
 	return row < thread_rows ? row : 0;
 }
 
@@ -187,11 +187,43 @@ static __always_inline rt_u32 row_for(struct task_struct *t, rt_u32 state)
 
 /* ---- the dead ---- */
 
-/* Buckets of one chunk of a dead thread's waits go to those of all the dead. */
-static long bury_chunk(rt_u64 c, rt_u32 *row)
+/* The row for the dead of this name. */
+static __noinline rt_u32 grave_of(const struct rt_thread *r)
 {
-	struct rt_thread *from = row_at(*row), *to = row_at(RT_THREAD_EXITED);
-	struct rt_hist_chunk *a, *b;
+	char comm[RT_COMM_BYTES] = {};
+	rt_u32 row, *known;
+	struct rt_thread *grave;
+
+	if (!r)
+		return RT_THREAD_EXITED;
+	/* without what older kernels leave of a longer name behind the end of this one */
+	bpf_probe_read_kernel_str(comm, sizeof(comm), r->comm);
+	known = bpf_map_lookup_elem(&row_of_dead, comm);
+	if (known)
+		return *known;
+	if (*(volatile rt_u32 *)&names_taken + 1 >= RT_THREAD_NAMES)
+		return RT_THREAD_EXITED;
+	row = __sync_fetch_and_add(&names_taken, 1) + 1;
+	grave = row < RT_THREAD_NAMES ? row_at(row) : NULL;
+	if (!grave)
+		return RT_THREAD_EXITED;
+	__builtin_memcpy(grave->comm, comm, sizeof(comm));
+	if (!bpf_map_update_elem(&row_of_dead, comm, &row, BPF_NOEXIST))
+		return row;
+	/* somebody else was first: that row stays empty */
+	known = bpf_map_lookup_elem(&row_of_dead, comm);
+	return known ? *known : RT_THREAD_EXITED;
+}
+
+struct burial {
+	rt_u32 row, grave;
+};
+
+/* Buckets of one chunk of a dead thread's waits go to those of all the dead of its name. */
+static long bury_chunk(rt_u64 c, struct burial *b)
+{
+	struct rt_thread *from = row_at(b->row), *to = row_at(b->grave);
+	struct rt_hist_chunk *a, *sum;
 	rt_u32 key;
 
 	if (!from || !to)
@@ -201,14 +233,14 @@ static long bury_chunk(rt_u64 c, rt_u32 *row)
 		return 0;
 	a = bpf_map_lookup_elem(&chunks, &key);
 	key = chunk_of(&to->queue, c);
-	b = key ? bpf_map_lookup_elem(&chunks, &key) : NULL;
+	sum = key ? bpf_map_lookup_elem(&chunks, &key) : NULL;
 	if (!a)
 		return 0;
-	for (int i = 0; b && i < (int)RT_HIST_CHUNK; i++) {
+	for (int i = 0; sum && i < (int)RT_HIST_CHUNK; i++) {
 		if (a->count[i])
-			__sync_fetch_and_add(&b->count[i], a->count[i]);
+			__sync_fetch_and_add(&sum->count[i], a->count[i]);
 	}
-	for (int i = 0; !b && i < (int)RT_HIST_CHUNK; i++)
+	for (int i = 0; !sum && i < (int)RT_HIST_CHUNK; i++)
 		__sync_fetch_and_add(&to->queue.hist_lost, a->count[i]);
 	__builtin_memset(a, 0, sizeof(*a));
 	return 0;
@@ -220,12 +252,14 @@ static long bury_chunk(rt_u64 c, rt_u32 *row)
 		from->member = 0;                                                                  \
 	} while (0)
 
-/* The row is added to row 0, emptied (but for its chunks) and free. */
+/* The row is added to that of its name, emptied (but for its chunks) and free. */
 __noinline int bury(rt_u32 row)
 {
-	struct rt_thread *from = row_at(row), *to = row_at(RT_THREAD_EXITED);
-	rt_u32 pid, at = row;
+	struct rt_thread *from = row_at(row), *to;
+	struct burial b = { .row = row, .grave = grave_of(from) };
+	rt_u32 pid;
 
+	to = row_at(b.grave);
 	if (!from || !to)
 		return 0;
 	pid = from->pid;
@@ -249,8 +283,8 @@ __noinline int bury(rt_u32 row)
 	MOVE(queue.sum_ns);
 	MOVE(queue.zero_cnt);
 	MOVE(queue.hist_lost);
-	bpf_loop(RT_HIST_CHUNKS, bury_chunk, &at, 0);
-	__sync_fetch_and_add(&exited_cnt, 1);
+	bpf_loop(RT_HIST_CHUNKS, bury_chunk, &b, 0);
+	__sync_fetch_and_add(&to->exited, 1);
 	from->state = RT_STATE_NONE;
 	bpf_map_delete_elem(&row_of, &pid);
 	bpf_map_push_elem(&free_rows, &row, 0);

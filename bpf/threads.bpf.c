@@ -98,6 +98,8 @@ static __always_inline void switched_out(struct task_struct *t, bool preempt, rt
 	r->user_ns = t->utime;
 	r->system_ns = t->stime;
 	if (task_state & TASK_DEAD) {
+		/* it may have taken another name since the last look, or never have had one */
+		bpf_probe_read_kernel(r->comm, sizeof(r->comm), t->comm);
 		r->state = RT_STATE_EXITED;
 	} else if (preempt || !task_state || !t->__state) {
 		/* a signal came between its decision to block and here: __state is 0 again */

@@ -29,8 +29,17 @@ struct {
 	__type(value, rt_u32);
 } free_rows SEC(".maps");
 
-/* key: row; 0 is the sum of the dead. value: a thread. Written by the programs, read by collect.
- * Bound: thread_rows. */
+/* key: the name of threads that are gone. value: the row they are added up in. Written at the end
+ * of the first of a name. Full: they are added up in row 0. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, RT_THREAD_NAMES);
+	__type(key, char[RT_COMM_BYTES]);
+	__type(value, rt_u32);
+} row_of_dead SEC(".maps");
+
+/* key: row; the first are sums of the dead. value: a thread. Written by the programs, read by
+ * collect. Bound: thread_rows. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, BPF_F_MMAPABLE);
@@ -74,9 +83,9 @@ volatile rt_u64 look;	  /* number of the iterator's pass */
 
 /* Written by the programs. */
 rt_u64 lost[RT_THREAD_LOST_CNT];
-rt_u32 rows_taken; /* row n + 1 is the n-th taken */
+rt_u32 rows_taken;  /* of the living: row RT_THREAD_NAMES + n is the n-th taken, from 0 on */
+rt_u32 names_taken; /* of the dead: row n + 1 is the n-th taken */
 rt_u32 chunks_taken;
-rt_u64 exited_cnt;
 
 static __always_inline void lose(enum rt_thread_lost what)
 {

@@ -27,6 +27,68 @@ static int find_kind(const char *word, enum flame_kind *out)
 	return CODE_USAGE;
 }
 
+/* By the names of threads, or not: of what has no stacks it cannot be said. */
+static bool by_thread(const struct snapshot_profile *p, bool *is)
+{
+	if (!p || !p->stacks.cnt)
+		return false;
+	*is = p->stacks.data[0].thread != NULL;
+	return true;
+}
+
+/* Threads are roots: with them in one file alone no stack would be in both. */
+static int check_roots(const struct options *opts, struct snapshot *const *s)
+{
+	bool now, old;
+
+	for (int kind = 0; kind < PROFILE_CNT; kind++) {
+		if (!s[0]->profiles || !s[1]->profiles ||
+		    !by_thread(s[0]->profiles->of[kind], &now) ||
+		    !by_thread(s[1]->profiles->of[kind], &old) || now == old)
+			continue;
+		log_error("'%s' was recorded with --by-thread, '%s' without: no stack of the one "
+			  "is in the other",
+			  now ? opts->file : opts->diff, now ? opts->diff : opts->file);
+		return CODE_USAGE;
+	}
+	return CODE_OK;
+}
+
+static const char *base_name(const char *path)
+{
+	const char *slash = path ? strrchr(path, '/') : NULL;
+
+	return slash ? slash + 1 : path ?: "";
+}
+
+static bool is_named(const char *name)
+{
+	return *name && strcmp(name, "?") != 0;
+}
+
+static void compare_programs(const struct options *opts, struct snapshot *const *s)
+{
+	const char *now = base_name(s[0]->target.exe), *old = base_name(s[1]->target.exe);
+
+	if (is_named(now) && is_named(old) && strcmp(now, old) != 0)
+		log_warn("'%s' is of %s, '%s' of %s: the difference is of two programs", opts->file,
+			 now, opts->diff, old);
+}
+
+/* A page has all kinds that both have. */
+static void compare_kinds(const struct options *opts, struct snapshot *const *s)
+{
+	unsigned int missing = flame__kinds(s[0]) & ~flame__kinds(s[1]);
+	struct strbuf list = STRBUF_INIT;
+
+	for (int i = 0; i < FLAME_CNT; i++)
+		if (missing & 1u << i)
+			strbuf__addf(&list, "%s%s", list.len ? ", " : "", flame_infos[i].word);
+	if (list.len)
+		log_warn("'%s' has no %s: left out of the difference", opts->diff, list.s);
+	strbuf__free(&list);
+}
+
 static int check_both(const struct outputs *o, const struct options *opts,
 		      struct snapshot *const *s)
 {
@@ -39,7 +101,12 @@ static int check_both(const struct outputs *o, const struct options *opts,
 		log_error("'%s' and '%s' have no kind of stacks in common", opts->diff, opts->file);
 		code = CODE_USAGE;
 	}
-	return code;
+	code = code ?: check_roots(opts, s);
+	if (code)
+		return code;
+	compare_programs(opts, s);
+	compare_kinds(opts, s);
+	return CODE_OK;
 }
 
 int flame__run(const struct options *opts)

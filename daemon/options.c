@@ -7,11 +7,12 @@
 #include <string.h>
 
 #include "base/vec.h"
+#include "base/version.h"
 #include "options_parts.h"
 
 #define DEFAULT_BUDGET 0.02
-/* Whoever asks for allocators to be traced knows that they are hot. */
-#define MEMORY_BUDGET 0.10
+/* Whoever asks for allocators or for each wait to be traced knows that they are many. */
+#define DEEP_BUDGET 0.10
 #define DEFAULT_MAX_BLOCKS 1000000
 #define DEFAULT_LEAK_AFTER_S 10
 #define DEFAULT_SAMPLE_BYTES (64u << 10)
@@ -21,7 +22,7 @@ struct parse {
 	bool given[KEY_CNT]; /* by key */
 };
 
-const char *argp_program_version = "roletrace " VERSION;
+const char *argp_program_version = version__tool;
 
 static const char *const commands[] = {
 	[COMMAND_TRACE] = "tracing", [COMMAND_LIST] = "list",	[COMMAND_CHECK] = "check",
@@ -84,8 +85,8 @@ static void check_how(struct argp_state *state, const struct options *o)
 		argp_error(state, "--no-threads contradicts --stall");
 	if (o->by_thread && !o->cpu_profile_hz && !o->off_cpu)
 		argp_error(state, "--by-thread needs --cpu-profile or --off-cpu");
-	if (o->sample_given && o->memory != OPTION_MEMORY_STACKS)
-		argp_error(state, "--sample-bytes is for --memory stacks");
+	if (o->sample_given && o->memory != OPTION_MEMORY_STACKS && !o->growth_given)
+		argp_error(state, "--sample-bytes is for --memory stacks, and growth by name");
 	if (o->no_functions && (o->functions.cnt || o->crates.cnt || o->debug_file))
 		argp_error(state,
 			   "--no-functions contradicts --function, --crate and --debug-file");
@@ -116,8 +117,9 @@ static void imply(const struct parse *p)
 
 	o->off_cpu |= o->wakers || p->given[KEY_OFF_CPU_MIN];
 	o->sample_given = p->given[KEY_SAMPLE_BYTES];
-	if (!p->given[KEY_BUDGET] && o->memory >= OPTION_MEMORY_LIVE)
-		o->budget = MEMORY_BUDGET;
+	o->growth_given = p->given[KEY_MEMORY] && o->memory == OPTION_MEMORY_GROWTH;
+	if (!p->given[KEY_BUDGET] && (o->memory >= OPTION_MEMORY_LIVE || o->off_cpu))
+		o->budget = DEEP_BUDGET;
 }
 
 static error_t parse_one(int key, char *arg, struct argp_state *state)

@@ -38,7 +38,8 @@ struct memory {
 	const char *const *paths, *late_path; /* late_path: of the object that is being added */
 	uint64_t late_unix_ns[RT_MEM_MAX_FAMILIES];
 	char *why;
-	bool traced, shed;
+	bool traced;
+	uint64_t shed_ns;		    /* 0: not */
 	bool sampled, sample_table, native; /* native: stacks are taken */
 	struct blocksample sample;
 	rt_u32 shards, owner_cnt;
@@ -123,8 +124,6 @@ static void choose_sample(struct memory *m, const struct memory_opts *opts)
 static int set_up_sample(struct memory *m, const struct memory_opts *opts)
 {
 	struct memory_bpf *skel = m->skel;
-	struct bpf_map *map;
-	int err = 0;
 
 	bpf_program__set_autoload(skel->progs.mem_return, m->traced && !m->native);
 	bpf_program__set_autoload(skel->progs.mem_return_native, m->native);
@@ -132,16 +131,7 @@ static int set_up_sample(struct memory *m, const struct memory_opts *opts)
 	if (m->sampled)
 		memcpy((void *)skel->rodata->sample_thresholds, m->sample.thresholds,
 		       sizeof(m->sample.thresholds));
-	if (m->native)
-		return stacks__share(opts->stacks, skel->obj);
-	bpf_object__for_each_map(map, skel->obj)
-	{
-		const char *name = bpf_map__name(map);
-
-		if (!strncmp(name, "unwind_", 7) || !strncmp(name, "kept_", 5))
-			err = err ?: bpf_map__set_autocreate(map, false);
-	}
-	return err;
+	return stacks__share(m->native ? opts->stacks : NULL, skel->obj);
 }
 
 static int load(struct memory *m, const struct memory_opts *opts)
@@ -280,7 +270,7 @@ int memory__adopt(struct memory *m, size_t first, const char *path)
 	int err = b.offsets && b.cookies ? 0 : -ENOMEM;
 
 	m->late_path = path;
-	for (int part = 0; part < PART_CNT && !err && m->traced && !m->shed; part++)
+	for (int part = 0; part < PART_CNT && !err && m->traced && !m->shed_ns; part++)
 		err = attach_part(m, object, (enum part)part, &b);
 	m->late_path = NULL;
 	for (size_t i = first; i < m->plan->allocator_cnt; i++)
@@ -338,7 +328,7 @@ void memory__stop(struct memory *m)
 void memory__shed(struct memory *m)
 {
 	hands__close(&m->links);
-	m->shed = true;
+	m->shed_ns = clock__mono_ns();
 }
 
 void memory__free(struct memory *m, struct hands_pile *to)
@@ -367,7 +357,12 @@ const char *memory__why(const struct memory *m)
 
 bool memory__is_shed(const struct memory *m)
 {
-	return m->shed;
+	return m->shed_ns != 0;
+}
+
+uint64_t memory__shed_ns(const struct memory *m)
+{
+	return m->shed_ns;
 }
 
 size_t memory__probe_cnt(const struct memory *m)

@@ -52,6 +52,7 @@ void memory__free(struct memory *m, struct hands_pile *to);
 /* Why allocators are not traced although that was asked for; NULL: they are. */
 const char *memory__why(const struct memory *m);
 bool memory__is_shed(const struct memory *m);
+uint64_t memory__shed_ns(const struct memory *m); /* when; 0: it is not */
 size_t memory__probe_cnt(const struct memory *m);
 
 /* What an allocator (of the plan) did since the gate opened; classes has RT_MEM_CLASSES places. */

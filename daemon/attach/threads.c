@@ -74,7 +74,7 @@ static int size_maps(struct threads *t, const struct target *target)
 	struct threads_bpf *skel = t->skel;
 	int err;
 
-	t->row_cnt = pick_rows(target);
+	t->row_cnt = pick_rows(target) + RT_THREAD_NAMES - 1;
 	t->chunk_cnt = t->row_cnt * CHUNKS_PER_ROW + 2 * FUTEXES;
 	skel->rodata->thread_rows = t->row_cnt;
 	skel->rodata->futex_mask = FUTEXES - 1;
@@ -202,7 +202,7 @@ bool threads__row(const struct threads *t, rt_u32 row, struct rt_thread *out)
 		memcpy(out, (const void *)r, sizeof(*out));
 		__atomic_thread_fence(__ATOMIC_ACQUIRE);
 		if (!(seq & 1) && seq == r->seq)
-			return row == RT_THREAD_EXITED || out->state != RT_STATE_NONE;
+			return row < RT_THREAD_NAMES || out->state != RT_STATE_NONE;
 	}
 	return false;
 }
@@ -219,14 +219,9 @@ void threads__set_lock(struct threads *t, rt_u32 row, rt_u64 since_ns)
 
 rt_u32 threads__row_cnt(const struct threads *t)
 {
-	rt_u32 cnt = *(volatile rt_u32 *)&t->skel->bss->rows_taken + 1;
+	rt_u32 cnt = *(volatile rt_u32 *)&t->skel->bss->rows_taken + RT_THREAD_NAMES;
 
 	return cnt < t->row_cnt ? cnt : t->row_cnt;
-}
-
-rt_u64 threads__exited_cnt(const struct threads *t)
-{
-	return *(volatile rt_u64 *)&t->skel->bss->exited_cnt;
 }
 
 rt_u32 threads__futex_cnt(const struct threads *t)

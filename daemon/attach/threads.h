@@ -37,8 +37,7 @@ int threads__look(struct threads *t, rt_u64 *pass);
 bool threads__row(const struct threads *t, rt_u32 row, struct rt_thread *out);
 /* The wait that row is in is one for a lock, if it is still that wait. */
 void threads__set_lock(struct threads *t, rt_u32 row, rt_u64 since_ns);
-rt_u32 threads__row_cnt(const struct threads *t); /* taken so far; row 0 is the dead */
-rt_u64 threads__exited_cnt(const struct threads *t);
+rt_u32 threads__row_cnt(const struct threads *t); /* so far; the first RT_THREAD_NAMES: the dead */
 
 rt_u32 threads__futex_cnt(const struct threads *t);
 /* False: nobody waited there. */

@@ -15,6 +15,8 @@
 #include "base/strbuf.h"
 #include "collect/estimate.h"
 #include "collect/growth.h"
+#include "collect/growth_stacks.h"
+#include "collect/leaks.h"
 #include "collect/native.h"
 #include "collect/paths.h"
 #include "collect/survivors.h"
@@ -238,13 +240,21 @@ static bool is_used(const struct memory_collector *c, rt_u32 path)
 	return path < RT_PATH_FIRST || c->obj->paths[path - RT_PATH_FIRST];
 }
 
+/* Blocks are seen to be freed until then. */
+static uint64_t seen_until(const struct memory_collector *c, uint64_t now_ns)
+{
+	uint64_t shed_ns = memory__shed_ns(c->memory);
+
+	return shed_ns && shed_ns < now_ns ? shed_ns : now_ns;
+}
+
 static void sample(struct memory_collector *c, uint64_t now_ns)
 {
 	struct rt_mem_sums sums;
 
 	read_process(c);
 	/* a sample is small; without one the counters tell */
-	if (c->estimated && survivors__look(c->survivors, c->start_ns, now_ns))
+	if (c->estimated && survivors__look(c->survivors, c->start_ns, seen_until(c, now_ns)))
 		return;
 	for (rt_u32 path = 0; c->stacks && path < c->owner_cnt; path++) {
 		c->live[path] = 0;
@@ -528,6 +538,27 @@ static enum memory_mode mode_of(const struct plan *plan)
 	}
 }
 
+static int fill_growth(struct memory_collector *c, struct snapshot *s)
+{
+	const struct growth_ask ask = { .growth = c->growth,
+					.namer = c->opts.namer,
+					.final = s->window.settled,
+					.learn_due_ns = &c->learn_due_ns };
+	int err = 0;
+
+	if (growth__stacks(c->growth) && s->profiles)
+		err = growth_stacks__fill(&ask, s);
+	return err ?: growth_rows__fill(c->growth, c->obj, s);
+}
+
+static int fill_leaks(const struct memory_collector *c, struct snapshot *s, uint64_t now_ns)
+{
+	const struct leaks_seen seen = { .watched_ns = seen_until(c, now_ns) - c->start_ns,
+					 .shed = memory__is_shed(c->memory) };
+
+	return leaks__fill(&seen, s);
+}
+
 int memory_collector__fill(struct memory_collector *c, struct snapshot *s)
 {
 	uint64_t now_ns = clock__mono_ns();
@@ -569,9 +600,10 @@ int memory_collector__fill(struct memory_collector *c, struct snapshot *s)
 		read_pss(c);
 	fill_process(c, m);
 	if (c->stacks)
-		err = survivors__look(c->survivors, c->start_ns, now_ns);
+		err = survivors__look(c->survivors, c->start_ns, seen_until(c, now_ns));
 	if (c->memory)
 		err = err ?: fill_allocators(c, m);
-	err = err ?: growth_rows__fill(c->growth, c->obj, s);
-	return err ?: fill_owners(c, s, now_ns);
+	err = err ?: fill_growth(c, s);
+	err = err ?: fill_owners(c, s, now_ns);
+	return c->stacks ? err ?: fill_leaks(c, s, now_ns) : err;
 }

@@ -2,17 +2,32 @@
 #include "collect/overhead.h"
 
 #include <math.h>
+#include <sys/resource.h>
 #include <time.h>
 
 #include "attach/governor.h"
 #include "attach/growth.h"
 #include "attach/memory.h"
 #include "base/clock.h"
+#include "functions.skel.h"
+
+static uint64_t of_usage(int who)
+{
+	struct rusage u;
+
+	if (getrusage(who, &u))
+		return 0;
+	return (uint64_t)(u.ru_utime.tv_sec + u.ru_stime.tv_sec) * NS_PER_SEC +
+	       (uint64_t)(u.ru_utime.tv_usec + u.ru_stime.tv_usec) * 1000;
+}
 
 void overhead__look(struct overhead *o)
 {
 	struct timespec t;
 
+	/* a command that is traced is a child too, but is waited for when all is written */
+	o->tool_ns = of_usage(RUSAGE_SELF) + of_usage(RUSAGE_CHILDREN);
+	o->looked_ns = clock__mono_ns();
 	if (!o->has_clock || clock_gettime(o->clock, &t))
 		return;
 	o->cpu_ns = (uint64_t)t.tv_sec * NS_PER_SEC + (uint64_t)t.tv_nsec;
@@ -23,6 +38,22 @@ void overhead__start(struct overhead *o)
 	o->has_clock = !clock_getcpuclockid(o->target->pid, &o->clock);
 	overhead__look(o);
 	o->begin_cpu_ns = o->cpu_ns;
+	o->begin_ns = o->looked_ns;
+	o->begin_tool_ns = o->tool_ns;
+}
+
+/* Probes of no function: where panics are caught, where jumps begin. */
+static uint64_t landings_at(const struct overhead *o, const struct prices *p, uint64_t *hits)
+{
+	const volatile rt_u64 *cnt = tracer__object(o->tracer)->skel->bss->landings;
+	uint64_t ns = 0;
+
+	*hits = 0;
+	for (size_t class = 0; class < RT_INSN_CLASSES; class ++) {
+		*hits += cnt[class];
+		ns += cnt[class] * p->entry_ns[class];
+	}
+	return ns;
 }
 
 static uint64_t probes_at(const struct overhead *o, const struct prices *p, uint64_t *hits)
@@ -35,6 +66,8 @@ static uint64_t probes_at(const struct overhead *o, const struct prices *p, uint
 		ns += governor__cost_at(obj, o->plan, p, fn, &some);
 		all += some;
 	}
+	ns += landings_at(o, p, &some);
+	all += some;
 	if (memory) {
 		ns += memory__cost_ns(memory, p, &some);
 		all += some;
@@ -62,6 +95,15 @@ static double of_window(const struct snapshot *s, uint64_t ns)
 	return s->window.duration_ns ? (double)ns / (double)s->window.duration_ns : 0;
 }
 
+/* Until the last look: what is done for the last document comes after the window. */
+static void fill_tool(const struct overhead *o, struct snapshot *s)
+{
+	uint64_t took_ns = o->looked_ns - o->begin_ns;
+
+	s->overhead.tool_cpu_ns = o->tool_ns - o->begin_tool_ns;
+	s->overhead.tool_ratio = took_ns ? (double)s->overhead.tool_cpu_ns / (double)took_ns : NAN;
+}
+
 void overhead__fill(const struct overhead *o, const struct prices *p, uint64_t functions_ns,
 		    struct snapshot *s)
 {
@@ -70,6 +112,9 @@ void overhead__fill(const struct overhead *o, const struct prices *p, uint64_t f
 	const struct growth *growth = tracer__growth(o->tracer);
 	uint64_t hits, ns = functions_ns, used_ns = o->cpu_ns - o->begin_cpu_ns;
 
+	ns += landings_at(o, p, &hits);
+	s->overhead.hits += hits;
+	fill_tool(o, s);
 	if (memory) {
 		ns += memory__cost_ns(memory, p, &hits);
 		s->overhead.hits += hits;

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What tracing costs the target, all parts of it: snapshot.overhead. */
+/*
+ * What tracing costs the target, all parts of it, and what roletrace itself uses:
+ * snapshot.overhead.
+ */
 #ifndef COLLECT_OVERHEAD_H
 #define COLLECT_OVERHEAD_H
 
@@ -23,11 +26,14 @@ struct overhead {
 	const struct profiler *profiler; /* NULL: no profiles */
 	bool has_clock;			 /* of the process' CPU time */
 	clockid_t clock;
-	uint64_t begin_cpu_ns, cpu_ns; /* of the process; 0: not known */
+	uint64_t begin_cpu_ns, cpu_ns;	 /* of the process; 0: not known */
+	uint64_t begin_ns, looked_ns;	 /* when that was */
+	uint64_t begin_tool_ns, tool_ns; /* CPU of this process and its children that have ended */
 };
 
 void overhead__start(struct overhead *o);
-/* Looks at the process's CPU time; call it now and then, for it cannot be asked once it is gone. */
+/* Looks at the process's CPU time and at ours; call it now and then, for the process cannot be
+ * asked once it is gone. */
 void overhead__look(struct overhead *o);
 
 /* Prices as they are between the probes that the process has met so far. */

@@ -106,6 +106,7 @@ static int read_stacks(const struct profile_reader *r, struct reading *rd)
 		struct read_stack *out;
 
 		if (!stacks__get(r->stacks, i, &s) || s.kind == RT_STACK_ALLOC ||
+		    s.kind == RT_STACK_GROWTH ||
 		    !(s.cnt + rd->waiting[i] || s.kind == RT_STACK_WAKER))
 			continue;
 		out = vec__push(&rd->stacks);
@@ -156,6 +157,14 @@ static bool in_kernel(const struct reading *rd, uint32_t ref)
 	return rd->out->frames.data[ref].kind == FRAME_KERNEL;
 }
 
+/* In a probe: none of the functions on the stack did that. */
+static bool in_probe(const struct reading *rd, const struct read_stack *st)
+{
+	const uint32_t *refs = rd->refs.data + st->first_ref;
+
+	return st->ref_cnt && profiles__is_probe(&rd->out->frames.data[refs[st->ref_cnt - 1]]);
+}
+
 static bool has_unnamed(const struct profile_reader *r, const struct reading *rd,
 			const struct read_stack *st)
 {
@@ -183,6 +192,10 @@ static int count_functions(struct profile_reader *r, const struct reading *rd, s
 
 		if (st->kind != RT_STACK_CPU)
 			continue;
+		if (in_probe(rd, st)) {
+			cpu->in_probes += st->cnt;
+			continue;
+		}
 		if (has_unnamed(r, rd, st))
 			cpu->unnamed += st->cnt;
 		while (depth && in_kernel(rd, refs[depth - 1]))

@@ -2,10 +2,13 @@
 #include "collect/roster.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/strbuf.h"
+#include "base/utf8.h"
 #include "base/vec.h"
 
 #define PACE_NS NS_PER_SEC
@@ -120,7 +123,7 @@ void roster__tick(struct roster *r, uint64_t now_ns)
 	r->next_pace_ns = now_ns + PACE_NS;
 	if (!make_room(r, cnt))
 		return;
-	for (rt_u32 row = 1; row < cnt; row++)
+	for (rt_u32 row = RT_THREAD_NAMES; row < cnt; row++)
 		if (threads__row(r->threads, row, &t))
 			note_pace(&r->paces[row], &t, now_ns);
 }
@@ -146,7 +149,7 @@ int roster__look(struct roster *r)
 	r->live.cnt = r->rows.cnt = 0;
 	r->looked_ns = r->stop_ns ? r->stop_ns : clock__mono_ns();
 	cnt = threads__row_cnt(r->threads);
-	for (rt_u32 row = 1; row < cnt; row++) {
+	for (rt_u32 row = RT_THREAD_NAMES; row < cnt; row++) {
 		struct rt_thread t, *slot;
 		rt_u32 *number;
 
@@ -335,19 +338,48 @@ static int fill_thread(const struct roster *r, size_t i, struct snapshot_thread 
 	return fill_counts(r, t, out);
 }
 
-static int fill_dead(const struct roster *r, struct snapshot *s)
+static size_t dead_called(const struct snapshot *s, const char *name)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < s->thread_cnt; i++)
+		n += !s->threads[i].tid && !strcmp(s->threads[i].name, name);
+	return n;
+}
+
+/*
+ * The name is all that tells rows of the dead apart: as all formats can show it, and numbered where
+ * that makes two alike, or one like the row of those without a row.
+ */
+static int name_dead(const char comm[RT_COMM_BYTES], const struct snapshot *s,
+		     struct snapshot_thread *out)
+{
+	struct strbuf name = STRBUF_INIT;
+
+	utf8__add_printable(&name, comm);
+	snprintf(out->name, sizeof(out->name), "%s", name.s ? name.s : "");
+	for (unsigned int n = 2; dead_called(s, out->name) > 1 || !strcmp(out->name, "exited"); n++)
+		snprintf(out->name, sizeof(out->name), "%s %u", name.s ? name.s : "", n);
+	strbuf__free(&name);
+	return name.oom ? -ENOMEM : 0;
+}
+
+/* All that have ended with one name. */
+static int fill_dead(const struct roster *r, rt_u32 row, struct snapshot *s)
 {
 	struct snapshot_thread *out = &s->threads[s->thread_cnt];
 	struct rt_thread t;
 
-	if (!threads__exited_cnt(r->threads) || !threads__row(r->threads, RT_THREAD_EXITED, &t))
+	if (!threads__row(r->threads, row, &t) || !t.exited)
 		return 0;
 	s->thread_cnt++;
 	*out = (struct snapshot_thread){ .name = "exited",
-					 .count = threads__exited_cnt(r->threads),
+					 .count = t.exited,
 					 .state = THREAD_EXITED,
 					 .cpu_now = -1,
 					 .cpu_max = -1 };
+	if (row != RT_THREAD_EXITED && name_dead(t.comm, s, out))
+		return -ENOMEM;
 	fill_times(&t, t.ns, out);
 	return fill_counts(r, &t, out);
 }
@@ -358,7 +390,27 @@ static int by_cpu(const void *a, const void *b)
 
 	if (x->cpu_ns != y->cpu_ns)
 		return x->cpu_ns < y->cpu_ns ? 1 : -1;
-	return (x->tid > y->tid) - (x->tid < y->tid);
+	if (x->tid != y->tid)
+		return x->tid < y->tid ? -1 : 1;
+	return strcmp(x->name, y->name);
+}
+
+static void sort(struct snapshot_thread *rows, size_t cnt)
+{
+	if (cnt)
+		qsort(rows, cnt, sizeof(*rows), by_cpu);
+}
+
+/* Those without a name of their own come last. */
+static int fill_all_dead(const struct roster *r, struct snapshot *s)
+{
+	size_t first = s->thread_cnt;
+	int err = 0;
+
+	for (rt_u32 row = RT_THREAD_EXITED + 1; row < RT_THREAD_NAMES && !err; row++)
+		err = fill_dead(r, row, s);
+	sort(s->threads + first, s->thread_cnt - first);
+	return err ?: fill_dead(r, RT_THREAD_EXITED, s);
 }
 
 int roster__fill(const struct roster *r, struct snapshot *s)
@@ -366,12 +418,11 @@ int roster__fill(const struct roster *r, struct snapshot *s)
 	int err = 0;
 
 	s->threads_known = true;
-	s->threads = calloc(r->live.cnt + 2, sizeof(*s->threads));
+	s->threads = calloc(r->live.cnt + RT_THREAD_NAMES, sizeof(*s->threads));
 	if (!s->threads)
 		return -ENOMEM;
 	for (size_t i = 0; i < r->live.cnt && !err; i++)
 		err = fill_thread(r, i, &s->threads[s->thread_cnt++]);
-	if (s->thread_cnt)
-		qsort(s->threads, s->thread_cnt, sizeof(*s->threads), by_cpu);
-	return err ?: fill_dead(r, s);
+	sort(s->threads, s->thread_cnt);
+	return err ?: fill_all_dead(r, s);
 }

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/strbuf.h"
+#include "base/version.h"
 #include "export/flame.h"
 #include "export/flame_page.h"
 #include "export/json.h"
@@ -100,7 +101,7 @@ static void data(const struct flames *f, struct strbuf *out)
 	struct jsonw w = { .out = out };
 
 	jsonw__open(&w, '{');
-	put_string(&w, "version", VERSION);
+	put_string(&w, "version", version__number);
 	put_string(&w, "comm", s->target.comm);
 	put_uint(&w, "window_ns", s->window.duration_ns);
 	put_uint(&w, "start_unix_ns", s->window.start_unix_ns);

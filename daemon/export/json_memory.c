@@ -180,6 +180,15 @@ static void growth(struct jsonw *w, const struct snapshot_memory *m)
 	jsonw__close(w, ']');
 }
 
+static void leaks(struct jsonw *w, const struct snapshot_memory *m)
+{
+	jsonw__key(w, "leaks");
+	jsonw__open(w, '{');
+	put_string_or_null(w, "verdict", memory_verdict_names[m->leaks]);
+	put_string_or_null(w, "reason", m->leaks_why);
+	jsonw__close(w, '}');
+}
+
 static void whole(struct jsonw *w, const struct snapshot_memory *m)
 {
 	put_string(w, "mode", memory_mode_names[m->mode]);
@@ -204,6 +213,7 @@ static void whole(struct jsonw *w, const struct snapshot_memory *m)
 		put_uint_if(w, "sample_bytes", m->sample_bytes, m->sample_bytes);
 		jsonw__key(w, "sampled");
 		jsonw__bool(w, m->sampled);
+		leaks(w, m);
 	}
 }
 
@@ -220,5 +230,7 @@ void json__memory(struct jsonw *w, const struct snapshot *s)
 		json__alloc_stacks(w, s);
 	if (m && m->native)
 		json__native(w, s);
+	if (m && m->native_growth)
+		json__native_growth(w, s);
 	jsonw__close(w, '}');
 }

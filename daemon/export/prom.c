@@ -133,6 +133,13 @@ static void add_overhead(struct prom *p)
 	if (s->overhead.budget_ratio >= 0)
 		add_real(p, "roletrace_overhead_budget_ratio", s->overhead.budget_ratio,
 			 "What it may be at most.");
+	if (!isnan(s->overhead.tool_ratio)) {
+		add_seconds(p, "roletrace_tool_cpu_seconds_total", "counter",
+			    s->overhead.tool_cpu_ns,
+			    "CPU time that roletrace itself used since the attach.");
+		add_real(p, "roletrace_tool_cpu_ratio", s->overhead.tool_ratio,
+			 "The same over that time; 1 is one CPU.");
+	}
 	add_seconds(p, "roletrace_overhead_corrected_seconds_total", "counter",
 		    s->overhead.corrected_ns,
 		    "Taken off all durations for probes that ran inside them.");

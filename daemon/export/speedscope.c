@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/strbuf.h"
+#include "base/version.h"
 #include "export/flame.h"
 #include "export/json.h"
 #include "snapshot/snapshot.h"
@@ -84,7 +85,7 @@ static int render(const struct flame_ask *ask, struct strbuf *out)
 		return -ENOMEM;
 	jsonw__open(&w, '{');
 	put_string(&w, "$schema", "https://www.speedscope.app/file-format-schema.json");
-	put_string(&w, "exporter", "roletrace " VERSION);
+	put_string(&w, "exporter", version__tool);
 	put_string(&w, "name", ask->s->target.comm ?: "?");
 	put_uint(&w, "activeProfileIndex", 0);
 	frames(&w, f);

@@ -342,6 +342,11 @@ static void window_delta(const struct snapshot *now, const struct snapshot *prev
 	out->overhead.growth_ratio =
 		ratio_between(now, prev, now->overhead.growth_ratio, prev->overhead.growth_ratio);
 	out->overhead.process_ratio = NAN;
+	out->overhead.tool_cpu_ns = grown(now->overhead.tool_cpu_ns, prev->overhead.tool_cpu_ns);
+	out->overhead.tool_ratio = isnan(now->overhead.tool_ratio)
+					   ? NAN
+					   : ratio_between(now, prev, now->overhead.tool_ratio,
+							   prev->overhead.tool_ratio);
 }
 
 /* ---- threads ---- */
@@ -378,15 +383,16 @@ static int thread_delta(struct snapshot_thread *now, const struct snapshot_threa
 	return stats_delta(&now->queue, &prev->queue);
 }
 
-static const struct snapshot_thread *thread_of(const struct snapshot *s, int tid)
+static const struct snapshot_thread *thread_of(const struct snapshot *s,
+					       const struct snapshot_thread *t)
 {
 	for (size_t i = 0; s && i < s->thread_cnt; i++)
-		if (s->threads[i].tid == tid)
+		if (s->threads[i].tid == t->tid && (t->tid || !strcmp(s->threads[i].name, t->name)))
 			return &s->threads[i];
 	return NULL;
 }
 
-/* Threads by tid; one that is younger than prev was not there. */
+/* Threads by tid, those that ended by name; one that is younger than prev was not there. */
 static int threads_delta(const struct snapshot *now, const struct snapshot *prev,
 			 struct snapshot *out)
 {
@@ -401,7 +407,7 @@ static int threads_delta(const struct snapshot *now, const struct snapshot *prev
 	out->stall_cnt = now->stall_cnt;
 	for (; out->thread_cnt < now->thread_cnt && !err; out->thread_cnt++) {
 		struct snapshot_thread *t = &out->threads[out->thread_cnt];
-		const struct snapshot_thread *was = thread_of(prev, t->tid);
+		const struct snapshot_thread *was = thread_of(prev, t);
 
 		if (was && was->observed_ns > t->observed_ns)
 			was = NULL;

@@ -25,6 +25,7 @@ static inline int64_t sums__live_count(const struct snapshot_sums *s)
 }
 
 struct snapshot_native;
+struct snapshot_growth_stack;
 
 /* Class 0 are blocks of 0 bytes, class n those of 2^(n-1) to 2^n - 1. */
 #define SNAPSHOT_SIZE_CLASSES 48
@@ -67,6 +68,11 @@ struct snapshot_growth {
 	int64_t data_bytes;		       /* net change of private writable mappings */
 };
 
+/* A sample of one of so many bytes; it may have been changed meanwhile. 1: each event is in it. */
+struct snapshot_intervals {
+	uint64_t low_bytes, high_bytes;
+};
+
 #define SNAPSHOT_HISTORY 64u
 
 struct snapshot_memory {
@@ -82,9 +88,12 @@ struct snapshot_memory {
 	double leak_after_s;
 	/* a block of so many bytes is in the sample with 63 %; 1: each; 0: there is no sample */
 	uint64_t sample_bytes;
-	bool sampled;	/* only those blocks are remembered; unknown_frees is not known */
-	bool estimated; /* of the totals too what was freed and is live is an estimate */
-	uint64_t live_error_bytes;	/* then */
+	bool sampled; /* only those blocks are remembered; unknown_frees is not known */
+	/* of all call paths; why it is not known, or what may be missing; NULL: nothing is */
+	enum memory_verdict leaks;
+	const char *leaks_why;
+	bool estimated;		   /* of the totals too what was freed and is live is an estimate */
+	uint64_t live_error_bytes; /* then */
 	struct snapshot_native *native; /* owned, most live first; needs the profiles' frames */
 	size_t native_cnt;
 	struct {
@@ -106,6 +115,10 @@ struct snapshot_memory {
 	size_t allocator_cnt;
 	struct snapshot_growth *growth; /* owned, most first */
 	size_t growth_cnt;
+	struct snapshot_growth_stack *native_growth; /* owned, most first; NULL: not kept */
+	size_t native_growth_cnt;
+	struct snapshot_growth_stack *native_growth_lost; /* owned: all whose stack was not kept */
+	struct snapshot_intervals map_sample, fault_sample;
 	/* now and then, at equal distances */
 	uint64_t history_interval_ns;
 	uint32_t history_cnt;

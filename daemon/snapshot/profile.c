@@ -126,6 +126,17 @@ static bool keep_text(struct snapshot_profiles *p, const char **text)
 	return *text != NULL;
 }
 
+bool profiles__is_probe(const struct snapshot_frame *frame)
+{
+	static const char *const names[] = { "[kernel: breakpoint]", "[kernel: uretprobe]",
+					     "[kernel: uprobe]" };
+
+	for (size_t i = 0; frame->kind == FRAME_KERNEL && i < sizeof(names) / sizeof(names[0]); i++)
+		if (!strcmp(frame->name, names[i]))
+			return true;
+	return false;
+}
+
 uint32_t profiles__frame(struct snapshot_profiles *p, const struct snapshot_frame *frame)
 {
 	struct snapshot_frame copy = *frame, *added;

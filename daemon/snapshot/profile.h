@@ -92,7 +92,8 @@ struct snapshot_profile {
 	/* CPU: of the functions that were seen, those without a row of their own, and the samples
 	 * in which they are innermost; samples with frames that have no name yet */
 	uint64_t unlisted_fns, unlisted_self, unnamed;
-	bool has_wakes;			 /* off CPU: who ended the waits was asked for */
+	uint64_t in_probes; /* CPU: samples in roletrace's own probes, which are of no function */
+	bool has_wakes;	    /* off CPU: who ended the waits was asked for */
 	VEC(struct snapshot_wake) wakes; /* most time first */
 	uint64_t wakes_lost;		 /* waits that found no place there; they are in stacks */
 };
@@ -142,16 +143,35 @@ struct snapshot_native {
 	uint64_t alloc_bytes, alloc_count, alloc_error_bytes;
 	uint64_t samples;   /* live blocks that this is from */
 	uint64_t oldest_ns; /* age of the oldest of them; 0: none */
-	uint64_t old_bytes, old_count;
+	uint64_t old_bytes, old_count, old_error_bytes;
 	double old_slope, old_slope_error;
 	enum memory_verdict verdict;
 };
 #define SNAPSHOT_NO_STACK UINT32_MAX
 
+/* Who made the process larger, by native stack: memory.native_growth of the document. What the
+ * events of the sample stand for; errors: half the width of the 95 % interval, 0 of what is exact.
+ */
+struct snapshot_growth_stack {
+	uint32_t first, depth; /* memory->native_refs.data[first ...]: frames of the profiles */
+	const char *truncated;
+	uint64_t page_faults, page_faults_error;
+	uint64_t changes; /* of the memory map */
+	uint64_t mapped_bytes, mapped_error_bytes;
+	uint64_t unmapped_bytes, unmapped_error_bytes;
+	int64_t data_bytes; /* net change of private writable mappings */
+	uint64_t data_error_bytes;
+	uint64_t samples; /* events that this is from */
+};
+
 /* Empty; NULL: no memory. free takes NULL. */
 struct snapshot_profiles *profiles__new(void);
 void profiles__free(struct snapshot_profiles *p);
 struct snapshot_profile *profile__new(void);
+
+/* The kernel, at a breakpoint or in a call that a probe made: not what the program does. A
+ * debugger's breakpoints look the same. */
+bool profiles__is_probe(const struct snapshot_frame *frame);
 
 /* The index of this frame, added when there is none like it. UINT32_MAX: no memory. */
 uint32_t profiles__frame(struct snapshot_profiles *p, const struct snapshot_frame *frame);

@@ -118,6 +118,9 @@ static void read_overhead(struct reader *r, json_t *doc)
 	r->s->overhead.growth_ratio = get_ratio_or_0(r, o, "growth_ratio");
 	r->s->overhead.process_ratio =
 		is_null(o, "process_ratio") ? NAN : get_ratio(r, o, "process_ratio", NAN);
+	r->s->overhead.tool_cpu_ns = get_uint_or_0(r, o, "tool_cpu_ns");
+	r->s->overhead.tool_ratio =
+		is_null(o, "tool_cpu_ratio") ? NAN : get_ratio(r, o, "tool_cpu_ratio", NAN);
 	r->s->overhead.budget_ratio = get_ratio(r, o, "budget_ratio", -1);
 	r->s->overhead.corrected_ns = get_uint(r, o, "corrected_ns");
 	r->s->overhead.clamped = get_uint(r, o, "clamped");

@@ -153,6 +153,7 @@ static void read_profile(struct reader *r, json_t *profiles, enum profile_kind k
 	to->unlisted_fns = get_uint_or_0(r, o, "unlisted_functions");
 	to->unlisted_self = get_uint_or_0(r, o, "unlisted_self_samples");
 	to->unnamed = get_uint_or_0(r, o, "unnamed_samples");
+	to->in_probes = get_uint_or_0(r, o, "probe_samples");
 	list = get_array(r, o, "stacks");
 	r->part = rows[kind];
 	for (size_t i = 0; i < json_array_size(list) && !r->err; i++)

@@ -157,7 +157,10 @@ struct snapshot {
 		/* cpu_ratio is the sum of the four below it; of a CPU */
 		double cpu_ratio, budget_ratio; /* budget_ratio < 0: off */
 		double probes_ratio, threads_ratio, profile_ratio, growth_ratio;
-		double process_ratio;	    /* of the CPU time the process used; NAN: not known */
+		double process_ratio; /* of the CPU time the process used; NAN: not known */
+		/* roletrace itself, since the attach; in none of these. Ratio NAN: not known */
+		uint64_t tool_cpu_ns;
+		double tool_ratio;
 		struct snapshot_shed *shed; /* array owned */
 		size_t shed_cnt;
 		size_t shed_fns; /* functions that were not watched exactly all the time */

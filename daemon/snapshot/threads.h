@@ -13,8 +13,8 @@
 #include "snapshot/profile.h"
 #include "snapshot/stats.h"
 
-/* A name of 15 bytes may become 15 replacement characters. */
-#define SNAPSHOT_COMM_BYTES 48
+/* A name of 15 bytes may become 15 replacement characters, and get a number. */
+#define SNAPSHOT_COMM_BYTES 52
 
 enum thread_state {
 	THREAD_RUNNING,
@@ -44,7 +44,7 @@ struct snapshot_waker {
 
 struct snapshot_thread {
 	char name[SNAPSHOT_COMM_BYTES];
-	int tid, ns_tid; /* 0: the row of all that have ended */
+	int tid, ns_tid; /* 0: a row of those that have ended, by name */
 	uint64_t count;	 /* threads in this row */
 	enum thread_state state;
 	uint64_t state_ns;	     /* for how long it has been in it */

@@ -7,94 +7,10 @@
 
 #include "base/strbuf.h"
 #include "base/utf8.h"
+#include "ui/cpu.h"
 #include "ui/off_cpu.h"
 #include "ui/text.h"
 #include "ui/wakers.h"
-
-#define CELLS 18 /* columns of the figures in front of a name */
-
-/* What is said of one frame, or of one stack's end. */
-struct weight {
-	uint32_t frame;
-	uint64_t self, whole;
-};
-
-static int by_self(const void *a, const void *b)
-{
-	const struct weight *x = a, *y = b;
-
-	if (x->self != y->self)
-		return x->self < y->self ? 1 : -1;
-	if (x->whole != y->whole)
-		return x->whole < y->whole ? 1 : -1;
-	return x->frame < y->frame ? -1 : x->frame > y->frame;
-}
-
-/* A stack's own frame: the innermost that is not the kernel. */
-static uint32_t own_of(const struct snapshot_profiles *p, const uint32_t *frames, uint32_t depth)
-{
-	while (depth > 1 && p->frames.data[frames[depth - 1]].kind == FRAME_KERNEL)
-		depth--;
-	return frames[depth - 1];
-}
-
-/* By frame; each stack counts once for a frame, however often it is on it. NULL: no memory. */
-static struct weight *weigh(const struct snapshot_profiles *p, const struct snapshot_profile *of,
-			    uint64_t *total)
-{
-	struct weight *w = calloc(p->frames.cnt + 1, sizeof(*w));
-	size_t *last = calloc(p->frames.cnt + 1, sizeof(*last));
-
-	*total = 0;
-	for (size_t i = 0; w && last && i < p->frames.cnt; i++)
-		w[i].frame = (uint32_t)i;
-	for (size_t i = 0; w && last && i < of->stacks.cnt; i++) {
-		const struct snapshot_stack *s = &of->stacks.data[i];
-		const uint32_t *frames = of->refs.data + s->first;
-
-		*total += s->value;
-		for (uint32_t f = 0; f < s->depth; f++) {
-			if (last[frames[f]] == i + 1)
-				continue;
-			last[frames[f]] = i + 1;
-			w[frames[f]].whole += s->value;
-		}
-		if (s->depth)
-			w[own_of(p, frames, s->depth)].self += s->value;
-	}
-	if (!last) {
-		free(w);
-		w = NULL;
-	}
-	free(last);
-	return w;
-}
-
-static void print_rows(const struct snapshot_profiles *p, const struct snapshot_profile *of,
-		       const struct hot_view *v, struct strbuf *out)
-{
-	uint64_t total;
-	struct weight *w = weigh(p, of, &total);
-	char self[TEXT_CELL], whole[TEXT_CELL];
-
-	if (!w || !total) {
-		free(w);
-		return;
-	}
-	qsort(w, p->frames.cnt, sizeof(*w), by_self);
-	snprintf(self, sizeof(self), "%8s %8s  %s", "Self", "Total", "Function");
-	text__cell(out, self, 0, STYLE_BOLD, v->colour);
-	strbuf__addc(out, '\n');
-	for (size_t i = 0; i < p->frames.cnt && i < v->rows && w[i].self; i++) {
-		text__percent(self, (double)w[i].self / (double)total);
-		text__percent(whole, (double)w[i].whole / (double)total);
-		strbuf__addf(out, "%8s %8s  ", self, whole);
-		text__name(out, p->frames.data[w[i].frame].name,
-			   v->width > CELLS + 20 ? v->width - CELLS - 1 : 20);
-		strbuf__addc(out, '\n');
-	}
-	free(w);
-}
 
 /* ---- by thread ---- */
 
@@ -181,98 +97,6 @@ static void print_doubts(const struct snapshot_profile *of, const char *what, st
 				     of->lost.data[i].name);
 }
 
-/* ---- functions of the role, by CPU ---- */
-
-/* From so many columns on there are the second time, and its error. */
-#define SELF_FROM 60
-#define ERROR_FROM 80
-
-static bool is_shown(const struct snapshot_fn *fn, const struct hot_view *v)
-{
-	return fn->cpu_samples && (!fn->unprobed || fn->origin == FRAME_OWN || v->all);
-}
-
-/* "1.23s ±45.6ms": the wider half of the interval. */
-static void put_time(struct strbuf *out, const struct snapshot_profile *cpu, uint64_t samples,
-		     bool with_error)
-{
-	struct profile_time t = profile__time(cpu, samples);
-	char cell[TEXT_CELL] = "0", error[TEXT_CELL];
-
-	if (samples)
-		text__duration(cell, t.ns);
-	text__duration(error, t.high_ns - t.ns);
-	strbuf__addf(out, "%8s", cell);
-	if (with_error)
-		strbuf__addf(out, " ±%-7s", error);
-}
-
-static void own_row(const struct snapshot *s, const struct snapshot_fn *fn,
-		    const struct hot_view *v, struct strbuf *out)
-{
-	static const char inlined[] = " (inlined)";
-	bool copies = fn->cpu_inlined_samples == fn->cpu_samples && v->width >= SELF_FROM;
-	unsigned int taken = 20 + (copies ? sizeof(inlined) - 1 : 0);
-
-	put_time(out, s->profiles->of[PROFILE_CPU], fn->cpu_samples, true);
-	if (v->width >= SELF_FROM) {
-		put_time(out, s->profiles->of[PROFILE_CPU], fn->cpu_self_samples,
-			 v->width >= ERROR_FROM);
-		taken += v->width >= ERROR_FROM ? 17 : 8;
-	}
-	strbuf__adds(out, fn->unprobed ? " ~ " : "   ");
-	text__name(out, fn->name, v->width > taken + 20 ? v->width - taken : 20);
-	strbuf__adds(out, copies ? inlined : "");
-	strbuf__addc(out, '\n');
-}
-
-static void own_head(const struct hot_view *v, struct strbuf *out)
-{
-	struct strbuf line = STRBUF_INIT;
-
-	strbuf__addf(&line, "%8s         ", "CPU");
-	if (v->width >= SELF_FROM)
-		strbuf__addf(&line, "%8s%s", "Self", v->width >= ERROR_FROM ? "         " : "");
-	strbuf__addf(&line, "   %s", v->all ? "Function" : "Function of the role");
-	text__cell(out, line.s, 0, STYLE_BOLD, v->colour);
-	strbuf__addc(out, '\n');
-	strbuf__free(&line);
-}
-
-/* What a profile adds to functions that have probes, and those that have none. */
-static void print_own(const struct snapshot *s, const struct hot_view *v, struct strbuf *out)
-{
-	const struct snapshot_profile *cpu = s->profiles->of[PROFILE_CPU];
-	uint32_t *order = snapshot__sorted(s, SORT_CPU);
-	size_t shown = 0, left = 0;
-	bool unprobed = false;
-
-	for (size_t i = 0; order && i < s->fn_cnt; i++) {
-		const struct snapshot_fn *fn = &s->fns[order[i]];
-
-		if (!is_shown(fn, v))
-			continue;
-		if (shown >= v->rows) {
-			left++;
-			continue;
-		}
-		if (!shown++)
-			own_head(v, out);
-		own_row(s, fn, v, out);
-		unprobed |= fn->unprobed;
-	}
-	if (left)
-		strbuf__addf(out, "... and %zu more\n", left);
-	if (cpu->unlisted_fns)
-		strbuf__addf(out, "... and %llu functions with few samples, not in the file\n",
-			     (unsigned long long)cpu->unlisted_fns);
-	if (shown)
-		strbuf__adds(out, "  ±  true in 95 of 100 cases\n");
-	if (unprobed)
-		strbuf__adds(out, "  ~  not probed: known by samples alone\n");
-	free(order);
-}
-
 static void print_cpu(const struct snapshot *s, const struct hot_view *v, struct strbuf *out)
 {
 	const struct snapshot_profile *of = s->profiles->of[PROFILE_CPU];
@@ -286,11 +110,11 @@ static void print_cpu(const struct snapshot *s, const struct hot_view *v, struct
 	strbuf__addf(out,
 		     "CPU, by %llu samples at %llu Hz (an estimate): ran for %s, %s of a CPU\n",
 		     (unsigned long long)of->count, (unsigned long long)of->hz, ran, share);
-	print_rows(s->profiles, of, v, out);
+	cpu__frames(s->profiles, v, out);
 	print_threads(of, out);
 	print_doubts(of, "samples", out);
 	text__gap(out);
-	print_own(s, v, out);
+	cpu__functions(s, v, out);
 }
 
 static void print_off_cpu(const struct snapshot *s, const struct hot_view *v, struct strbuf *out)

@@ -18,6 +18,8 @@
 #include "base/strbuf.h"
 #include "base/utf8.h"
 #include "snapshot/snapshot.h"
+#include "ui/memory.h"
+#include "ui/off_cpu.h"
 #include "ui/report.h"
 #include "ui/table.h"
 #include "ui/text.h"
@@ -25,6 +27,7 @@
 
 #define MAX_LINES 40
 #define MAX_FUNCTIONS 15
+#define TOP_COLUMNS 30 /* of the name of what ran or waited most */
 
 struct live {
 	bool colour;
@@ -141,6 +144,88 @@ static void trouble(const struct snapshot *now, struct strbuf *out, bool colour)
 	strbuf__free(&safe);
 }
 
+static void live_bytes(const struct snapshot_memory *m, struct strbuf *line)
+{
+	int64_t bytes = sums__live_bytes(&m->sums);
+	char cell[TEXT_CELL];
+
+	memory__bytes(cell, (double)(bytes < 0 ? -bytes : bytes));
+	strbuf__addf(line, "live %s%c%s in %+" PRId64 " blocks", m->estimated ? "~" : "",
+		     bytes < 0 ? '-' : '+', cell, sums__live_count(&m->sums));
+}
+
+/* In the interval. */
+static void most_cpu(const struct snapshot *d, struct strbuf *line)
+{
+	const struct snapshot_fn *most = NULL;
+	uint64_t all = 0;
+
+	for (size_t i = 0; i < d->fn_cnt; i++) {
+		const struct snapshot_fn *fn = &d->fns[i];
+		bool own = !fn->unprobed || fn->origin == FRAME_OWN;
+
+		all += fn->cpu_self_samples;
+		if (own &&
+		    (most ? fn->cpu_self_samples > most->cpu_self_samples : fn->cpu_self_samples))
+			most = fn;
+	}
+	if (!most)
+		return;
+	strbuf__addf(line, "%sCPU most in ", line->len ? "  " : "");
+	text__name(line, most->name, TOP_COLUMNS);
+	strbuf__addf(line, " (%" PRIu64 " of %" PRIu64 " samples)", most->cpu_self_samples, all);
+}
+
+/* Since the start. */
+static void most_waits(const struct snapshot *now, struct strbuf *line)
+{
+	char share[TEXT_CELL];
+	double part;
+	const char *where = off_cpu__top(now->profiles, &part);
+
+	if (!where)
+		return;
+	text__percent(share, part);
+	strbuf__addf(line, "%swaits most in ", line->len ? "  " : "");
+	text__name(line, where, TOP_COLUMNS);
+	strbuf__addf(line, " (%s)", share);
+}
+
+static void put_line(const struct strbuf *line, enum text_style style, bool colour,
+		     struct strbuf *out)
+{
+	if (!line->len)
+		return;
+	text__cell(out, line->s, 0, style, colour);
+	strbuf__addc(out, '\n');
+}
+
+/* A line each, at most, of what was asked for beside calls: it is all in the report at the end. */
+static void asked_for(const struct snapshot *now, const struct snapshot *d, bool colour,
+		      struct strbuf *out)
+{
+	const struct snapshot_profiles *p = now->profiles;
+	struct strbuf line = STRBUF_INIT;
+	size_t hanging = 0;
+
+	for (size_t i = 0; i < now->stall_cnt; i++)
+		hanging += !now->stalls[i].over_unix_ns;
+	if (hanging)
+		strbuf__addf(&line, "%zu stall%s: threads hang", hanging, hanging == 1 ? "" : "s");
+	put_line(&line, STYLE_HOT, colour, out);
+	strbuf__reset(&line);
+	if (p && p->of[PROFILE_CPU])
+		most_cpu(d, &line);
+	if (p && p->of[PROFILE_OFF_CPU])
+		most_waits(now, &line);
+	put_line(&line, STYLE_PLAIN, colour, out);
+	strbuf__reset(&line);
+	if (now->memory && now->memory->mode >= MEMORY_LIVE && now->memory->source)
+		live_bytes(now->memory, &line);
+	put_line(&line, STYLE_PLAIN, colour, out);
+	strbuf__free(&line);
+}
+
 static void functions(const struct live *l, const struct snapshot *d, unsigned int width,
 		      unsigned int max, struct strbuf *out)
 {
@@ -240,11 +325,12 @@ void live__draw(struct live *l, const struct snapshot *now, const struct snapsho
 	if (!d)
 		return;
 	height = text__terminal_rows(tty);
-	max = height > 7 ? height - 6 : 1;
+	max = height > 10 ? height - 9 : 1;
 	strbuf__reset(frame);
 	headline(now, d, frame, l->colour);
 	trouble(now, frame, l->colour);
 	threads__line(d, l->colour, frame);
+	asked_for(now, d, l->colour, frame);
 	functions(l, d, text__terminal_columns(tty), max < l->limit ? max : l->limit, frame);
 	text__cell(frame, "Ctrl-C: stop tracing, print the report", 0, STYLE_DIM, l->colour);
 	strbuf__addc(frame, '\n');

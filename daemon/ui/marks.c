@@ -41,6 +41,12 @@ static uint64_t overcorrected(const struct snapshot *s, const struct snapshot_fn
 	return snapshot__overcorrected(fn);
 }
 
+/* A thousandth more is what was read while calls went on. */
+static uint64_t recursive(const struct snapshot *s, const struct snapshot_fn *fn)
+{
+	return fn->sum_ns > fn->total_ns + fn->total_ns / 1000 && fn->total_ns;
+}
+
 static uint64_t unwound(const struct snapshot *s, const struct snapshot_fn *fn)
 {
 	return fn->unwound;
@@ -96,10 +102,12 @@ static const struct mark {
 	  "calls not counted all the time, to keep to the budget: ~ is about, > at least" },
 	{ 't', false, tail_exits, "ends in a tail jump: what it jumps to is not its time" },
 	{ 'a', false, makes_future, "makes a future; what that does is in the row of its polls" },
+	{ 'r', false, recursive,
+	  "calls itself: Total is of the outermost calls alone, all others of each call" },
 	{ 'u', true, unwound,
 	  "left without returning (a panic, longjmp, a thread's exit), not timed" },
 	{ 'i', true, in_flight, "still running at the end, not timed" },
-	{ '?', true, stale, "running or ended unseen: its stack frame was reused" },
+	{ '?', true, stale, "running, or left unseen: no stack tells" },
 	{ 'n', true, untimed, "counted, but not timed: see lost" },
 	{ 'h', true, hist_lost, "missing in P50 to P99: no histogram space left" },
 	{ 'p', false, overcorrected,

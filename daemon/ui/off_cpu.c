@@ -11,6 +11,7 @@
 #include "ui/text.h"
 
 #define HOW_COLUMNS 12
+#define ITSELF "itself"
 #define SHARE_FROM 60 /* from so many columns on there is the share */
 
 struct wait_row {
@@ -18,6 +19,16 @@ struct wait_row {
 	const char *how;
 	uint64_t ns, waits;
 };
+
+/* A wait without a call into libc, by the call that the code itself made: "[kernel: read]". */
+static const char *bare_call(const struct snapshot_frame *leaf)
+{
+	bool call = leaf->kind == FRAME_KERNEL && strcmp(leaf->name, "[kernel]") != 0;
+
+	if (profiles__is_probe(leaf))
+		return "in a probe";
+	return call ? leaf->name : ITSELF;
+}
 
 /* The ways that have many names: what is behind them; else the leaf's name says it. */
 static const char *how_of(const struct snapshot_profiles *p, const uint32_t *refs, uint32_t depth,
@@ -38,7 +49,8 @@ static const char *how_of(const struct snapshot_profiles *p, const uint32_t *ref
 				return known[k].how;
 	while (leaf > 1 && p->frames.data[refs[leaf - 1]].kind == FRAME_KERNEL)
 		leaf--;
-	return leaf > place ? p->frames.data[refs[leaf - 1]].name : "itself";
+	return leaf > place ? p->frames.data[refs[leaf - 1]].name
+			    : bare_call(&p->frames.data[refs[depth - 1]]);
 }
 
 static int by_place(const void *a, const void *b)
@@ -104,6 +116,21 @@ static void head(const struct hot_view *v, struct strbuf *out)
 	strbuf__free(&line);
 }
 
+static void put_how(struct strbuf *out, const char *how)
+{
+	static const char kernel[] = "[kernel: ";
+	struct strbuf call = STRBUF_INIT;
+
+	if (!strncmp(how, kernel, sizeof(kernel) - 1)) {
+		strbuf__adds(&call, how + sizeof(kernel) - 1);
+		how = call.len ? call.s : how;
+		if (call.len)
+			call.s[call.len - 1] = '\0';
+	}
+	text__name(out, how, HOW_COLUMNS);
+	strbuf__free(&call);
+}
+
 static void put_row(const struct wait_row *row, uint64_t total, const struct hot_view *v,
 		    struct strbuf *out)
 {
@@ -122,12 +149,25 @@ static void put_row(const struct wait_row *row, uint64_t total, const struct hot
 	if (row->waits)
 		text__duration(cell, row->ns / row->waits);
 	strbuf__addf(out, "%8s  ", cell);
-	text__name(&how, row->how, HOW_COLUMNS);
+	put_how(&how, row->how);
 	text__cell(out, how.s, -HOW_COLUMNS, STYLE_PLAIN, false);
 	strbuf__addc(out, ' ');
 	place__put(out, row->where, v->width > taken + 20 ? v->width - taken : 20);
 	strbuf__addc(out, '\n');
 	strbuf__free(&how);
+}
+
+/* The one word of the table that is no name. */
+static void explain(const struct wait_row *rows, size_t cnt, struct strbuf *out)
+{
+	for (size_t i = 0; i < cnt; i++) {
+		if (strcmp(rows[i].how, ITSELF) != 0)
+			continue;
+		strbuf__adds(out,
+			     "  " ITSELF "  without a call: it waited for a page of its memory, or "
+			     "was stopped\n");
+		return;
+	}
 }
 
 void off_cpu__rows(const struct snapshot_profiles *p, const struct snapshot_profile *of,
@@ -145,5 +185,22 @@ void off_cpu__rows(const struct snapshot_profiles *p, const struct snapshot_prof
 		put_row(&rows[i], total, v, out);
 	if (rows && total && cnt > v->rows)
 		strbuf__addf(out, "... and %zu more\n", cnt - v->rows);
+	if (rows && total)
+		explain(rows, cnt < v->rows ? cnt : v->rows, out);
 	free(rows);
+}
+
+const char *off_cpu__top(const struct snapshot_profiles *p, double *share)
+{
+	uint64_t total;
+	size_t cnt;
+	struct wait_row *rows = add_up(p, p->of[PROFILE_OFF_CPU], &cnt, &total);
+	const char *where = NULL;
+
+	for (size_t i = 0; rows && total && i < cnt && !where; i++) {
+		where = rows[i].where;
+		*share = (double)rows[i].ns / (double)total;
+	}
+	free(rows);
+	return where;
 }

@@ -12,4 +12,7 @@
 void off_cpu__rows(const struct snapshot_profiles *p, const struct snapshot_profile *of,
 		   const struct hot_view *v, struct strbuf *out);
 
+/* Where the role's own code waited longest, and its part of all waiting; NULL: nowhere. */
+const char *off_cpu__top(const struct snapshot_profiles *p, double *share);
+
 #endif

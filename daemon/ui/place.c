@@ -14,9 +14,15 @@ static bool is_scaffold(const struct snapshot_frame *f)
 	       f->kind == FRAME_UNKNOWN || rust_name__is_runtime(f->name);
 }
 
+/* Code of the program that has no name. Other files' code without one is FRAME_LIB. */
+static bool is_nameless(const struct snapshot_frame *f)
+{
+	return f->kind == FRAME_UNKNOWN && f->module;
+}
+
 uint32_t place__depth(const struct snapshot_profiles *p, const uint32_t *refs, uint32_t depth)
 {
-	uint32_t other = 0;
+	uint32_t other = 0, nameless = 0;
 
 	for (uint32_t i = depth; i; i--) {
 		const struct snapshot_frame *f = &p->frames.data[refs[i - 1]];
@@ -25,8 +31,10 @@ uint32_t place__depth(const struct snapshot_profiles *p, const uint32_t *refs, u
 			return i;
 		if (!other && !is_scaffold(f))
 			other = i;
+		if (!nameless && is_nameless(f))
+			nameless = i;
 	}
-	return other;
+	return other ?: nameless;
 }
 
 const char *place__name(const struct snapshot_profiles *p, const uint32_t *refs, uint32_t depth)

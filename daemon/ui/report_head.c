@@ -71,6 +71,9 @@ static void price_of_rest(const struct snapshot *s, struct strbuf *line)
 		if (parts[i].ratio > 0)
 			strbuf__addf(line, "; %s %s", parts[i].name, cpu);
 	}
+	text__percent(cpu, s->overhead.tool_ratio);
+	if (!isnan(s->overhead.tool_ratio))
+		strbuf__addf(line, "; apart, roletrace itself %s", cpu);
 }
 
 /* In one line where there is room. */
@@ -92,11 +95,32 @@ static void price_parts(struct report *r)
 	strbuf__free(&rest);
 }
 
+/* A probe within n open calls is taken off each of them. */
+static void corrections(struct report *r)
+{
+	const struct snapshot *s = r->s;
+	double took_ns = (double)s->overhead.hits * (double)s->overhead.ns_per_hit;
+	char floor[TEXT_CELL], off[TEXT_CELL];
+
+	text__duration(floor, s->overhead.floor_ns);
+	text__duration(off, s->overhead.corrected_ns);
+	if (!s->overhead.corrected_ns) {
+		report__sayf(r, STYLE_PLAIN, "Probe floor: an empty call shows %s", floor);
+		return;
+	}
+	report__sayf(r, STYLE_PLAIN,
+		     "Probe floor: an empty call shows %s; corrected for %s of nested probes",
+		     floor, off);
+	if ((double)s->overhead.corrected_ns > took_ns)
+		report__say(
+			r, STYLE_PLAIN,
+			"  (more than they took: each counts once for every open call around it)");
+}
+
 static void price(struct report *r)
 {
 	const struct snapshot *s = r->s;
-	char cpu[TEXT_CELL], budget[TEXT_CELL], own[TEXT_CELL] = "", floor[TEXT_CELL],
-						off[TEXT_CELL];
+	char cpu[TEXT_CELL], budget[TEXT_CELL], own[TEXT_CELL] = "";
 
 	text__percent(cpu, s->overhead.cpu_ratio);
 	/* prices are estimates: of a process that does little else they may be more than all */
@@ -110,17 +134,8 @@ static void price(struct report *r)
 	else
 		report__sayf(r, STYLE_PLAIN, "Overhead: %s of a CPU (%s)", cpu, budget);
 	price_parts(r);
-	if (!s->overhead.floor_ns && !s->overhead.corrected_ns)
-		return;
-	text__duration(floor, s->overhead.floor_ns);
-	text__duration(off, s->overhead.corrected_ns);
-	if (s->overhead.corrected_ns)
-		report__sayf(
-			r, STYLE_PLAIN,
-			"Probe floor: an empty call shows %s; corrected for %s of nested probes",
-			floor, off);
-	else
-		report__sayf(r, STYLE_PLAIN, "Probe floor: an empty call shows %s", floor);
+	if (s->overhead.floor_ns || s->overhead.corrected_ns)
+		corrections(r);
 }
 
 static void ending(struct report *r)

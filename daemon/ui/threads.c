@@ -2,6 +2,7 @@
 #include "ui/threads.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -112,29 +113,54 @@ static void thread_row(const struct snapshot_thread *t, struct strbuf *line)
 	add_rate(line, t);
 }
 
+/* Of those that ended without a row for their name. */
+static bool is_rest(const struct snapshot_thread *t)
+{
+	return !t->tid && !strcmp(t->name, thread_state_names[THREAD_EXITED]);
+}
+
+static int by_cpu(const void *a, const void *b)
+{
+	const struct snapshot_thread *x = *(const struct snapshot_thread *const *)a;
+	const struct snapshot_thread *y = *(const struct snapshot_thread *const *)b;
+
+	if (is_rest(x) != is_rest(y))
+		return is_rest(x) ? 1 : -1;
+	if (x->cpu_ns != y->cpu_ns)
+		return x->cpu_ns < y->cpu_ns ? 1 : -1;
+	return (x > y) - (x < y);
+}
+
+/* The living and the dead, most CPU first. */
 static void threads_table(const struct snapshot *s, unsigned int width, size_t limit, bool colour,
 			  struct strbuf *out)
 {
+	const struct snapshot_thread **all = malloc(s->thread_cnt * sizeof(*all));
 	size_t shown = s->thread_cnt < limit ? s->thread_cnt : limit;
 	struct strbuf line = STRBUF_INIT;
 
+	if (!all) {
+		out->oom = true;
+		return;
+	}
+	for (size_t i = 0; i < s->thread_cnt; i++)
+		all[i] = &s->threads[i];
+	qsort(all, s->thread_cnt, sizeof(*all), by_cpu);
+	/* it is the last row, whatever the limit */
+	if (shown && is_rest(all[s->thread_cnt - 1]))
+		all[shown - 1] = all[s->thread_cnt - 1];
 	strbuf__addf(&line, "%-15s%9s%10s%8s%8s%14s%8s%8s", "Thread", "TID", "State", "CPU",
 		     "Max 1s", "Waits most in", "Queue95", "Swaps/s");
 	put_line(out, &line, width, STYLE_BOLD, colour);
 	for (size_t i = 0; i < shown; i++) {
-		/* the dead are one row, and the last one */
-		const struct snapshot_thread *t =
-			&s->threads[i + 1 == shown && !s->threads[s->thread_cnt - 1].tid
-					    ? s->thread_cnt - 1
-					    : i];
-
-		thread_row(t, &line);
+		thread_row(all[i], &line);
 		put_line(out, &line, width, STYLE_PLAIN, colour);
 	}
 	if (shown < s->thread_cnt) {
 		strbuf__addf(&line, "... and %zu more", s->thread_cnt - shown);
 		put_line(out, &line, width, STYLE_DIM, colour);
 	}
+	free(all);
 	strbuf__free(&line);
 }
 

@@ -108,6 +108,7 @@ struct rt_thread {
 	rt_u64 base_user_ns;
 	rt_u64 base_system_ns;
 	char comm[RT_COMM_BYTES];
+	rt_u64 exited;	       /* of a row of the dead: how many threads are added up in it */
 	struct rt_times queue; /* waits for a CPU */
 };
 
@@ -125,8 +126,10 @@ struct rt_futex {
 };
 #define RT_FUTEX_PROBES 8u
 
-/* Threads that are gone, added up; row 0 of the threads. */
+/* The first rows are of threads that are gone, added up by name; row 0 of those whose name found no
+ * other. */
 #define RT_THREAD_EXITED 0u
+#define RT_THREAD_NAMES 64u
 
 enum rt_thread_lost {
 	RT_THREAD_LOST_ROWS,	/* more threads at once than rows */
@@ -140,7 +143,7 @@ enum rt_thread_lost {
 	}
 
 RT_ASSERT_SIZE(struct rt_times, 304);
-RT_ASSERT_SIZE(struct rt_thread, 720);
+RT_ASSERT_SIZE(struct rt_thread, 728);
 RT_ASSERT_SIZE(struct rt_futex, 40 + 304);
 
 #endif

@@ -65,7 +65,7 @@ def profiles(cpu=CPU, off_cpu=OFF_CPU):
     made["cpu"] = {
         "unit": "samples", "hz": 49, "count": sum(row[1] for row in cpu) + 3,
         "truncated": {row[2]: row[1] for row in cpu if len(row) > 2}, "lost": {"stacks_full": 3},
-        "unlisted_functions": 2, "unlisted_self_samples": 1, "unnamed_samples": 0,
+        "unlisted_functions": 2, "unlisted_self_samples": 1, "unnamed_samples": 0, "probe_samples": 0,
         "stacks": [{"frames": [index[k] for k in row[0]], "value": row[1],
                     **({"truncated": row[2]} if len(row) > 2 else {})} for row in cpu],
     }

@@ -137,6 +137,45 @@ def test_differences():
         equal((done.returncode, b"cannot hold a difference" in done.stderr), (2, True), f"{form}: {done.stderr}")
 
 
+def refused_or_warned(change, old, *args):
+    """Exit code and what is said of the difference of the two."""
+    d = Directory()
+    d.snapshot(change)
+    d.snapshot(old, "old.json")
+    done = d.run("flame", "in.json", "--diff", "old.json", *args)
+    equal((d / "out.html").exists() or (d / "out.svg").exists(), done.returncode == 0, "a file")
+    return done.returncode, done.stderr.decode()
+
+
+def by_thread(doc):
+    add_stacks(doc)
+    for stack in doc["profiles"]["cpu"]["stacks"]:
+        stack["thread"] = "worker-1"
+
+
+def test_differences_of_what_cannot_be_compared():
+    def another(doc):
+        add_stacks(doc)
+        doc["target"]["exe"] = "/usr/bin/another"
+
+    def moved(doc):
+        add_stacks(doc)
+        doc["target"]["exe"] = "/opt/new/" + doc["target"]["exe"].rsplit("/", 1)[1]
+
+    for change, old in ((by_thread, add_stacks), (add_stacks, by_thread)):
+        code, said = refused_or_warned(change, old, "-o", "out.html")
+        equal((code, "recorded with --by-thread" in said), (2, True), said)
+    equal(refused_or_warned(by_thread, by_thread, "-o", "out.html"), (0, "roletrace: wrote out.html\n"), "both by threads")
+    code, said = refused_or_warned(add_stacks, another, "-o", "out.svg")
+    equal((code, "'old.json' of another: the difference is of two programs" in said), (0, True), said)
+    code, said = refused_or_warned(add_stacks, moved, "-o", "out.svg")
+    equal((code, "warning" in said), (0, False), said)
+    code, said = refused_or_warned(add_stacks, add_only_paths, "-o", "out.html")
+    equal((code, "'old.json' has no cpu, off-cpu, live, alloc: left out of the difference" in said), (0, True), said)
+    code, said = refused_or_warned(add_stacks, add_only_paths, "-o", "out.svg", "--kind", "cpu")
+    equal((code, "'old.json' has no CPU time" in said), (2, True), said)
+
+
 def svg_title(path, name):
     titles = [t.text for t in xml.parse(path).iter("{http://www.w3.org/2000/svg}title")]
     return next(t for t in titles if t.startswith(name))
@@ -298,7 +337,7 @@ def test_flame_refuses_what_it_cannot_do():
     refused("unexpected argument", "flame", "in.json", "b", "-o", "x.html")
     refused("csv cannot hold a flamegraph", "flame", "in.json", "-o", "x.csv")
     refused("json cannot hold a flamegraph", "flame", "in.json", "-o", "-")
-    refused("--kind is one of cpu, calls, off-cpu, wakers, live, alloc, live-calls, alloc-calls: 'gpu'", "flame", "in.json", "-o", "x.html", "--kind", "gpu")
+    refused("--kind is one of cpu, calls, off-cpu, wakers, live, alloc, live-calls, alloc-calls, mapped, faults: 'gpu'", "flame", "in.json", "-o", "x.html", "--kind", "gpu")
     refused("'plain.json' has no stacks to show", "flame", "plain.json", "-o", "x.html")
     refused(r"no CPU time \(recorded with --cpu-profile\); it has: calls", "flame", "paths.json", "-o", "x.html", "--kind", "cpu")
     refused("'plain.json' has no stacks", "flame", "in.json", "-o", "x.html", "--diff", "plain.json")

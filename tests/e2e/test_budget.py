@@ -397,6 +397,31 @@ def test_overhead_of_the_watch_agrees_with_the_kernels_statistics():
     check(o["cpu_ratio"] < o["process_ratio"] * 2.5, f"of the process's own time: {o}")
 
 
+def cpu_seconds(pid):
+    """CPU time of a process and of its children that have ended, to 10 ms."""
+    with open(f"/proc/{pid}/stat") as f:
+        return sum(map(int, f.read().rpartition(")")[2].split()[11:15])) / os.sysconf("SC_CLK_TCK")
+
+
+def test_overhead_says_what_roletrace_itself_uses():
+    """Its own account of itself is the kernel's, from the attach on: not the work before it."""
+    f = Fixture("traffic", 2, 5)
+    t = Trace(f, "-i", 0.05, "--cpu-profile=499")
+    before = cpu_seconds(t.process.pid)
+    f.say("go")
+    time.sleep(3)
+    after = cpu_seconds(t.process.pid)
+    o = t.stop().doc["overhead"]
+    f.ask("quiesce")
+    f.finish()
+    used, said = after - before, o["tool_cpu_ns"] / 1e9
+    check(used > 0.1, f"roletrace had nothing to do: {used} s")
+    check(used - 0.03 <= said <= 1.15 * used + 0.15, f"by the kernel {used} s, by itself {said} s")
+    check(0.5 < o["tool_cpu_ratio"] / (said / 3) < 1.1, f"of a CPU: {o}")
+    report = "\n".join(t.stdout)
+    check(" apart, roletrace itself " in report, f"the report: {report}")
+
+
 def test_budget_drops_wakers_when_the_watch_alone_is_over():
     snapshot, t, _ = ping_pong("--off-cpu", "--wakers", budget="2", seconds=2.5)
     check(any("who ends waits is no longer noted" in line for line in t.stderr), t.said())

@@ -355,10 +355,14 @@ def test_native_stack_of_a_leak():
         equal(m["stacks"][growing[0]["stack"]]["frames"][-1], "allocs::traced_leak", "its calls")
         at = next(i for i, line in enumerate(t.stdout) if line.startswith("  native stack, "))
         check("allocs::main" in "\n".join(t.stdout[at : at + 8]), f"report: {t.stdout[at:]}")
+        # an estimate has its error, and what is none has none
+        estimated = args[1] != 1
+        equal(growing[0]["old_error_bytes"] > 0, estimated, f"its error: {growing[0]}")
+        equal(" ± " in t.stdout[at], estimated, f"report: {t.stdout[at]}")
 
 
 def test_sample_bytes_only_with_stacks():
-    for words in (("--memory", "live"), ("--memory", "growth"), ()):
+    for words in (("--memory", "live"), ("--memory", "off"), ()):
         done = harness.roletrace("--pid", os.getpid(), *words, "--sample-bytes", "64k")
         equal(done.returncode, 2, f"exit code with {words}: {done.stderr}")
         check("--memory stacks" in done.stderr, f"said: {done.stderr}")

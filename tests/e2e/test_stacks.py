@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """P3-P7: what programs do to their stacks: coroutines, longjmp, tail calls, recursion."""
 
-from harness import Fixture, check, close, equal, trace
+from harness import Fixture, Trace, check, close, equal, roletrace, trace
 
 MS = 1_000_000
 
@@ -85,6 +85,22 @@ def test_p6_recursion():
     check(row["total_ns"] <= row["max_ns"] * 1.01, f"one outermost call: {row}")
     snapshot.nothing_lost()
     f.finish()
+
+
+def test_p6_recursion_is_said_in_the_report():
+    """Each of 1,000 open calls has the probes within taken off: more than all probes took, and it says so."""
+    f = Fixture("recursion", 1000)
+    t = Trace(f)
+    f.go()
+    snapshot = t.stop()
+    f.finish()
+    report = roletrace("report", t.file).stdout
+    row = next(line for line in report.splitlines() if line.startswith("traced_recursive"))
+    check("r" in row.split()[1], row)
+    check("\n  r  calls itself: Total is of the outermost calls alone" in report, report)
+    overhead = snapshot.doc["overhead"]
+    check(overhead["corrected_ns"] > overhead["hits"] * overhead["ns_per_hit"], f"{overhead}")
+    check("each counts once for every open call around it" in report, report)
 
 
 def test_p6_recursion_beyond_the_shadow_stack():

@@ -293,7 +293,7 @@ def test_disk_that_does_not_answer():
     stall = one_stall(snapshot)
     equal([(x["tid"], x["name"], x["state"]) for x in stall["threads"]], [(truth["tid"], "reader", "io")], "who")
     check(any("1 thread has waited" in x and "for a disk" in x for x in t.stderr), t.said())
-    dead = next(x for x in snapshot.doc["threads"] if x["name"] == "exited")
+    dead = next(x for x in snapshot.doc["threads"] if x["name"] == "reader" and not x["tid"])
     check(dead["off_cpu_ns"]["io"] > 2.9e9, f"time at the disk: {dead['off_cpu_ns']}")
     f.finish()
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Threads: where their time goes, against their own clocks and the kernel's."""
 
+import json
 import os
 import subprocess
 import threading
@@ -8,6 +9,7 @@ import time
 
 import harness
 from harness import Fixture, Trace, check, close, equal, scratch
+from snapshot import Snapshot
 
 
 def off_cpu(t):
@@ -177,8 +179,8 @@ def test_short_threads_are_added_up():
     t = Trace(f)
     f.go()
     snapshot = t.stop()
-    dead = threads(snapshot, "exited")
-    equal(len(dead), 1, "rows of the dead")
+    dead = [x for x in threads(snapshot) if not x["tid"]]
+    equal([(x["name"], x["state"]) for x in dead], [("thread_deaths", "exited")], "rows of the dead")
     check(dead[0]["count"] >= 20000, f"threads that ended: {dead[0]['count']}")
     check(len(threads(snapshot)) < 50, f"{len(threads(snapshot))} rows")
     adds_up(snapshot)
@@ -190,6 +192,63 @@ def test_short_threads_are_added_up():
     )
     check(queue["count"] >= dead[0]["count"], "each of them waited for a CPU at least once")
     f.finish()
+
+
+def jobs_are_told(snapshot, truth):
+    """Short threads by their names, against their own clocks; the rest, which found no row, in one."""
+    adds_up(snapshot)
+    dead = {x["name"]: x for x in threads(snapshot) if not x["tid"]}
+    for name in ("job-a", "job-b"):
+        equal(dead[name]["count"], truth[name]["count"], f"threads called {name}")
+        equal(dead[name]["state"], "exited", f"state of {name}")
+        # starting and ending are not in their own clocks
+        ours, own = dead[name]["cpu_ns"], truth[name]["cpu_ns"]
+        check(own * 0.98 <= ours <= own * 1.1 + 0.3e6 * truth[name]["count"], f"CPU of {name}: {ours}, own {own}")
+    once = [x for name, x in dead.items() if name.startswith("once-")]
+    rest = dead.get("exited", {"count": 0})["count"]
+    equal(sum(x["count"] for x in once) + rest, truth["once"]["count"], f"threads of other names: {list(dead)}")
+    equal(len(dead) - ("exited" in dead), min(2 + truth["once"]["count"], 63), "names with a row")
+    return dead
+
+
+def test_short_threads_keep_their_names():
+    f = Fixture("thread_jobs", 30, 20)
+    t = Trace(f, "--no-functions", functions=())
+    truth = f.go()
+    snapshot = t.stop()
+    dead = jobs_are_told(snapshot, truth)
+    check("exited" not in dead, f"without a name: {list(dead)}")
+    equal([x["state"] for x in threads(snapshot, "stays")], ["other"], "the one that lives")
+    lines = [line.split()[:3] for line in t.stdout if line.startswith(("job-a", "job-b"))]
+    equal(lines, [["job-b", "x30", "exited"], ["job-a", "x30", "exited"]], "the report's rows")
+    f.finish()
+
+
+def test_short_threads_of_more_names_than_rows():
+    f = Fixture("thread_jobs", 10, 100)
+    t = Trace(f, "--no-functions", "-i", "0.2", functions=())
+    truth = f.go()
+    dead = jobs_are_told(t.stop(), truth)
+    check(dead["exited"]["count"] >= 39, f"without a row: {dead['exited']['count']}")
+    check(any(line.split()[:2] == ["exited", f"x{dead['exited']['count']}"] for line in t.stdout), f"{t.stdout}")
+    f.finish()
+
+
+def test_short_threads_of_a_command():
+    """From its first instruction to its end: the short ones by name, those that were there to the last
+    with their own."""
+    file = os.path.join(scratch(), "command.json")
+    done = harness.roletrace(
+        *("-o", file, "--no-functions", "--", os.path.join(harness.FIXTURES, "thread_jobs"), "20", "5"),
+        input="go\nquit\n",
+    )
+    equal(done.returncode, 0, f"exit code: {done.stderr}")
+    truth = next(json.loads(line)["truth"] for line in done.stdout.split("\n") if line.startswith('{"truth"'))
+    with open(file) as content:
+        snapshot = Snapshot(json.load(content))
+    jobs_are_told(snapshot, truth)
+    last = {x["name"]: x["state"] for x in threads(snapshot) if x["tid"]}
+    equal(last, {"thread_jobs": "exited", "stays": "exited"}, "threads at the end")
 
 
 def test_b2_more_threads_than_rows():

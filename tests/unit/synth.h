@@ -198,6 +198,8 @@ static inline struct snapshot *synth__new(void)
 	s->overhead.profile_ratio = 0.0009;
 	s->overhead.growth_ratio = 0.0001;
 	s->overhead.process_ratio = 0.125;
+	s->overhead.tool_cpu_ns = 240000000;
+	s->overhead.tool_ratio = 0.024;
 	s->overhead.corrected_ns = 194632000;
 	s->overhead.floor_ns = 1480;
 	s->overhead.cpu_ratio = 0.0402;

@@ -9,6 +9,7 @@
 #include "base/strbuf.h"
 #include "says.h"
 #include "synth.h"
+#include "synth_stacks.h"
 #include "ui/live.h"
 #include "ui/text.h"
 
@@ -128,6 +129,44 @@ Test(live, redraws_in_place_and_survives_resizing)
 	receive(tty, master, text);
 	snprintf(up, sizeof(up), "\r\x1b[%uA\x1b[J", lines);
 	cr_expect_str_eq(text, up);
+	fclose(tty);
+	close(master);
+	live__free(l);
+	snapshot__free(s);
+}
+
+/* What was asked for beside calls has its line while tracing goes on. */
+Test(live, says_what_else_was_asked_for)
+{
+	struct snapshot *s = synth__new();
+	struct snapshot_stall stalls[2] = { { .over_unix_ns = 7 }, { .over_unix_ns = 0 } };
+	struct live *l = live__new(&(struct report_opts){});
+	int master, slave;
+	char out[16384];
+	FILE *tty;
+
+	cr_assert_eq(openpty(&master, &slave, NULL, NULL, NULL), 0);
+	tty = fdopen(slave, "w");
+	draw(l, s, tty, master, 120, out);
+	expect_silent(out, "most in");
+	expect_silent(out, "hang");
+	synth__add_stacks(s);
+	synth__add_unprobed(s);
+	s->memory = snapshot_memory__new();
+	s->memory->mode = MEMORY_LIVE;
+	s->memory->source = "glibc";
+	s->memory->sums = (struct snapshot_sums){ .alloc_bytes = 50176,
+						  .alloc_count = 500,
+						  .freed_count = 56 };
+	s->stalls = stalls;
+	s->stall_cnt = 2;
+	draw(l, s, tty, master, 120, out);
+	expect_says(out, "1 stall: threads hang");
+	expect_says(out, "Downstream::handle_submit (30 of 59 samples)  waits most in ");
+	expect_says(out, "Downstream::handle_submit (1.27%)");
+	expect_says(out, "live +49.0KB in +444 blocks");
+	s->stalls = NULL;
+	s->stall_cnt = 0;
 	fclose(tty);
 	close(master);
 	live__free(l);

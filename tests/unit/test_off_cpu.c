@@ -67,6 +67,83 @@ Test(off_cpu, waits_of_a_place_are_added_up)
 	free(text);
 }
 
+static char *table_of_one(const struct snapshot_frame *stack, size_t depth)
+{
+	struct snapshot_profiles *p = profiles__new();
+	struct hot_view view = { .width = 80, .rows = 10 };
+	struct strbuf out = STRBUF_INIT;
+	uint32_t at[8];
+
+	p->of[PROFILE_OFF_CPU] = profile__new();
+	for (size_t i = 0; i < depth; i++)
+		at[i] = profiles__frame(p, &stack[i]);
+	profiles__stack(p, PROFILE_OFF_CPU, at, (uint32_t)depth,
+			&FIGURES(.value = 2000000, .count = 1));
+	off_cpu__rows(p, p->of[PROFILE_OFF_CPU], &view, &out);
+	profiles__free(p);
+	return strbuf__take(&out);
+}
+
+#define TABLE_OF(...)                                                                              \
+	table_of_one((const struct snapshot_frame[]){ __VA_ARGS__ },                               \
+		     sizeof((const struct snapshot_frame[]){ __VA_ARGS__ }) /                      \
+			     sizeof(struct snapshot_frame))
+#define START                                                                                      \
+	{                                                                                          \
+		"__clone3", "libc.so.6", FRAME_LIB, false, NULL, 0                                 \
+	}
+#define SERVE                                                                                      \
+	{                                                                                          \
+		"role::serve", "role", FRAME_OWN, false, NULL, 0                                   \
+	}
+#define KERNEL(name)                                                                               \
+	{                                                                                          \
+		name, "[kernel]", FRAME_KERNEL, false, NULL, 0                                     \
+	}
+#define NAMELESS                                                                                   \
+	{                                                                                          \
+		"[role+0x1830]", "role", FRAME_UNKNOWN, false, NULL, 0                             \
+	}
+
+/* A call that code makes by itself has its name, no call is explained, a probe is ours. */
+Test(off_cpu, waits_without_a_function_of_libc)
+{
+	static const char explained[] = "  itself  without a call: it waited for a page of its "
+					"memory, or was stopped\n";
+	char *fault = TABLE_OF(START, SERVE, KERNEL("[kernel]"));
+	char *call = TABLE_OF(START, SERVE, KERNEL("[kernel: ppoll]"));
+	char *probe = TABLE_OF(START, SERVE, KERNEL("[kernel: breakpoint]"));
+
+	cr_expect(strstr(fault, "2.00ms  itself       role::serve\n"), "%s", fault);
+	cr_expect(strstr(fault, explained), "%s", fault);
+	cr_expect(strstr(call, "2.00ms  ppoll        role::serve\n"), "%s", call);
+	cr_expect_null(strstr(call, "itself"));
+	cr_expect(strstr(probe, "2.00ms  in a probe   role::serve\n"), "%s", probe);
+	free(fault);
+	free(call);
+	free(probe);
+}
+
+Test(off_cpu, of_a_stripped_program_the_address)
+{
+	static const struct snapshot_frame sleep = {
+		"clock_nanosleep", "libc.so.6", FRAME_LIB, false, NULL, 0
+	};
+	static const struct snapshot_frame jit = {
+		"[unknown code]", NULL, FRAME_UNKNOWN, false, NULL, 0
+	};
+	char *stripped = TABLE_OF(START, NAMELESS, sleep);
+	char *named = TABLE_OF(START, SERVE, NAMELESS, sleep);
+	char *unknown = TABLE_OF(START, jit, sleep);
+
+	cr_expect(strstr(stripped, "sleep        [role+0x1830]\n"), "%s", stripped);
+	cr_expect(strstr(named, "sleep        role::serve\n"), "%s", named);
+	cr_expect(strstr(unknown, "sleep        (std, runtime or system alone)\n"), "%s", unknown);
+	free(stripped);
+	free(named);
+	free(unknown);
+}
+
 Test(off_cpu, it_fits)
 {
 	for (unsigned int width = 50; width < 100; width += 7) {

@@ -52,17 +52,22 @@ Test(options, some_imply_others)
 	struct options shortest = PARSE("--pid", "1", "--off-cpu-min", "20");
 	struct options live = PARSE("--pid", "1", "--memory", "live");
 	struct options own = PARSE("--pid", "1", "--memory", "live", "--budget", "1");
+	struct options profile = PARSE("--pid", "1", "--cpu-profile");
 
 	cr_expect(wakers.off_cpu && wakers.wakers);
 	cr_expect(shortest.off_cpu && !shortest.wakers);
 	cr_expect_eq(shortest.off_cpu_min_us, 20);
 	cr_expect_float_eq(live.budget, 0.10, 1e-12);
+	cr_expect_float_eq(wakers.budget, 0.10, 1e-12);
+	cr_expect_float_eq(shortest.budget, 0.10, 1e-12);
+	cr_expect_float_eq(profile.budget, 0.02, 1e-12, "its price is known before");
 	cr_expect_float_eq(own.budget, 0.01, 1e-12);
 	cr_expect_not(own.sample_given);
 	options__free(&wakers);
 	options__free(&shortest);
 	options__free(&live);
 	options__free(&own);
+	options__free(&profile);
 }
 
 Test(options, what_follows_two_dashes_is_the_command)

@@ -67,6 +67,7 @@ Test(read, round_trip)
 	s->profiles->of[PROFILE_CPU]->unlisted_fns = 8;
 	s->profiles->of[PROFILE_CPU]->unlisted_self = 9;
 	s->profiles->of[PROFILE_CPU]->unnamed = 10;
+	s->profiles->of[PROFILE_CPU]->in_probes = 11;
 	expect_round_trip(s);
 	s->profiles->frames.data[0].line = 7; /* of no file: it says nothing */
 	s->profiles->of[PROFILE_OFF_CPU]->stacks.cnt = 0;

@@ -23,8 +23,10 @@ Test(report, figures_that_do_not_fit_go_on_below)
 	s->memory->mapped_bytes = (uint64_t)334 << 20;
 	narrow = print(s, 80, false);
 	wide = print(s, 160, false);
-	expect_says(narrow, ", cold 1.10µs)\n  threads 0.20%; profile 0.09%; growth 0.01%\n");
-	expect_says(wide, ", cold 1.10µs); threads 0.20%; profile 0.09%; growth 0.01%\n");
+	expect_says(narrow, ", cold 1.10µs)\n  threads 0.20%; profile 0.09%; growth 0.01%; apart, "
+			    "roletrace itself 2.40%\n");
+	expect_says(wide, ", cold 1.10µs); threads 0.20%; profile 0.09%; growth 0.01%; apart, "
+			  "roletrace itself 2.40%\n");
 	expect_says(narrow, " 100MB of it anonymous;\n  334MB mapped\n");
 	expect_says(wide, " 100MB of it anonymous; 334MB mapped\n");
 	expect_says(narrow, "\nThe total is exact, and net: frees of blocks from before the attach "
@@ -78,7 +80,8 @@ Test(report, says_what_was_traced_and_what_it_cost)
 	expect_says(text,
 		    "Overhead: 4.02% of a CPU (budget 2%), 12.5% of what the process used\n"
 		    "  probes 3.72%: 494632 hits, 812ns each (caches warm 700ns, cold 1.10µs)\n"
-		    "  threads 0.20%; profile 0.09%; growth 0.01%\n");
+		    "  threads 0.20%; profile 0.09%; growth 0.01%; apart, roletrace itself "
+		    "2.40%\n");
 	expect_says(text, "an empty call shows 1.48µs");
 	expect_says(text, "Degraded: 1 function was taken off");
 	expect_says(text, "Lost: orphan_exits 14");
@@ -160,6 +163,47 @@ Test(report, legend_has_only_marks_that_occur)
 	expect_silent(text, "≈floor");
 	free(text);
 	s->fn_cnt = SYNTH_FNS;
+	snapshot__free(s);
+}
+
+Test(report, recursion_is_marked)
+{
+	static const char why[] = "\n  r  calls itself: Total is of the outermost calls alone";
+	struct snapshot *s = synth__new();
+	char *text = print(s, 80, false);
+
+	expect_silent(text, "\n  r  ");
+	free(text);
+	s->fns[2].sum_ns = s->fns[2].total_ns + s->fns[2].total_ns / 2000; /* read in between */
+	text = print(s, 80, false);
+	expect_silent(text, "\n  r  ");
+	free(text);
+	s->fns[2].sum_ns = 70 * s->fns[2].total_ns;
+	text = print(s, 80, false);
+	expect_says(text, why);
+	free(text);
+	snapshot__free(s);
+}
+
+/* 125 s of corrections in a window of 4 s are no mistake: the head says what they are. */
+Test(report, corrections_of_deep_calls_are_explained)
+{
+	static const char why[] = "each counts once for every open call around it)\n";
+	struct snapshot *s = synth__new();
+	char *text;
+
+	s->overhead.hits = 1000;
+	s->overhead.ns_per_hit = 2000;
+	s->overhead.corrected_ns = 1900000;
+	text = print(s, 80, false);
+	expect_says(text, "corrected for 1.90ms of nested probes\n");
+	expect_silent(text, why);
+	free(text);
+	s->overhead.corrected_ns = 2100000;
+	text = print(s, 80, false);
+	expect_says(text, "corrected for 2.10ms of nested probes\n");
+	expect_says(text, why);
+	free(text);
 	snapshot__free(s);
 }
 

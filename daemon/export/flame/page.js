@@ -90,7 +90,8 @@ function oldScale(graph) {
 	return old ? sum(graph.stacks) / old : 1;
 }
 
-// Widths, and places among siblings: the widest first.
+// Widths, and places among siblings: from A to Z, as in the picture (svg), so that a frame is at the
+// same place in two recordings.
 function settle(root, scale) {
 	const open = [root];
 	let node;
@@ -106,7 +107,7 @@ function settle(root, scale) {
 	}
 	open.push(root);
 	while ((node = open.pop())) {
-		node.children.sort((a, b) => b.width - a.width || (a.text < b.text ? -1 : 1));
+		node.children.sort((a, b) => (a.text < b.text ? -1 : 1));
 		let x = node.x;
 		for (const c of node.children) {
 			c.x = x;
@@ -259,9 +260,8 @@ function drawTree(top, height) {
 		if (y + ROW > height)
 			continue;
 		for (const c of node.children) {
-			if (c.width * scale < MIN_WIDTH)
-				break; // the widest come first
-			open.push(c);
+			if (c.width * scale >= MIN_WIDTH)
+				open.push(c);
 		}
 	}
 	return drawn;
@@ -520,8 +520,10 @@ function walk(key) {
 	if (key === 'ArrowUp')
 		return select(at.parent);
 	if (key === 'ArrowDown')
-		return select(at.children[0]);
-	const siblings = at.parent?.children ?? [at];
+		return select(at.children.reduce((a, c) => (a && a.width >= c.width ? a : c), undefined));
+	// what is too narrow to be drawn is passed by
+	const drawn = (state.zoom.width / canvasWidth()) * MIN_WIDTH;
+	const siblings = (at.parent?.children ?? [at]).filter((c) => c === at || c.width >= drawn);
 	select(siblings[siblings.indexOf(at) + (key === 'ArrowLeft' ? -1 : 1)]);
 	// what was walked to is in view
 	if (state.selected.x < state.zoom.x || state.selected.x >= state.zoom.x + state.zoom.width)
@@ -597,7 +599,8 @@ function legend(difference) {
 }
 
 const TABS = { cpu: 'CPU', calls: 'Calls', 'off-cpu': 'Off CPU', wakers: 'Wakers', live: 'Live memory', alloc: 'Allocated',
-	'live-calls': 'Live by calls', 'alloc-calls': 'Allocated by calls' };
+	'live-calls': 'Live by calls', 'alloc-calls': 'Allocated by calls',
+	'mapped': 'Mapped', 'faults': 'Page faults' };
 
 function tabs() {
 	for (const graph of data.graphs) {
