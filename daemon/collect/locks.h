@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What threads wait at, and for how long: the locks of the snapshot. The memory of the target is read
- * of those that get a row.
+ * What threads wait at, and for how long: the locks of the snapshot. The memory of the target is
+ * read of those that get a row.
  */
 #ifndef COLLECT_LOCKS_H
 #define COLLECT_LOCKS_H

@@ -157,12 +157,19 @@ static void find_cycles(struct stalls *s)
 
 /* ---- suspects ---- */
 
+static bool has_waited(const struct stalls *s, const struct rt_thread *t, uint64_t ns)
+{
+	bool older;
+
+	return roster__state_ns(s->roster, t, &older) >= ns;
+}
+
+/* Those who came a little later than the first one belong to it: a deadlock takes two. */
 static bool is_suspect(const struct stalls *s, const struct rt_thread *t)
 {
 	struct lock_view v;
-	bool older;
 
-	if (!locks__is_wait(t) || roster__state_ns(s->roster, t, &older) < s->opts.stall_ns)
+	if (!locks__is_wait(t) || !has_waited(s, t, s->opts.stall_ns / 4 * 3))
 		return false;
 	locks__view(s->locks, t, &v);
 	return lock__is_lock(v.kind) && v.held && !locks__moved(s->locks, t);
@@ -227,6 +234,7 @@ static void find_suspects(struct stalls *s)
 		if (slot)
 			*slot = &rows[i];
 		if (stall_list__knows(&s->list, STALL_LOCK_WAIT, &rows[i]) ||
+		    !has_waited(s, &rows[i], s->opts.stall_ns) ||
 		    stall_list__join(&s->list, &rows[i]))
 			continue;
 		slot = vec__push(&fresh);
