@@ -17,11 +17,9 @@
 
 static __always_inline rt_u32 unwind_block(struct pt_regs *regs, struct task_struct *t)
 {
-	struct unwind *u = unwind_begin(RT_UNWIND_MEMORY);
+	struct unwind *u = unwind_begin_either(RT_UNWIND_MEMORY);
 	rt_u32 place;
 
-	if (!u)
-		u = unwind_begin(RT_UNWIND_MEMORY_TOO);
 	if (!u)
 		return 0;
 	UNWIND_SET_REGS(u, regs);

@@ -81,6 +81,17 @@ static __always_inline bool cond_holds(rt_u32 cond, rt_u64 flags)
 	return holds != (cond & 1);
 }
 
+static __always_inline void land(struct task_struct *t, const struct pt_regs *ctx, rt_u64 cookie)
+{
+	rt_u32 class = RT_COOKIE_CLASS(cookie);
+
+	add(&landings[class], 1);
+	if (RT_COOKIE_KIND(cookie) == RT_SITE_JUMP)
+		shadow_jump(ctx->sp, ctx->di, class);
+	else
+		shadow_catch(t, ctx->sp + RT_COOKIE_SP_BYTES(cookie), class);
+}
+
 /* One program for every kind of site, so that a batch is one link. */
 SEC("uprobe.multi")
 int site(struct pt_regs *ctx)
@@ -97,15 +108,9 @@ int site(struct pt_regs *ctx)
 		return 0;
 	}
 	now = bpf_ktime_get_ns();
-	if (kind == RT_SITE_CATCH) {
+	if (kind == RT_SITE_CATCH || kind == RT_SITE_JUMP) {
 		if (is_target(t) && RT_COOKIE_GEN(cookie) == catch_gen)
-			shadow_catch(t, ctx->sp + RT_COOKIE_SP_BYTES(cookie),
-				     RT_COOKIE_CLASS(cookie));
-		return 0;
-	}
-	if (kind == RT_SITE_JUMP) {
-		if (is_target(t) && RT_COOKIE_GEN(cookie) == catch_gen)
-			shadow_jump(ctx->sp, ctx->di, RT_COOKIE_CLASS(cookie));
+			land(t, ctx, cookie);
 		return 0;
 	}
 	state = exit_state(t, cookie);

@@ -20,6 +20,7 @@
 #include <bpf/bpf_tracing.h>
 
 #include "growth.bpf.h"
+#include "growth_stack.bpf.h"
 #include "spent.bpf.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
@@ -51,7 +52,7 @@ static __always_inline struct rt_growth *row_of_thread(struct task_struct *t)
 	return bpf_map_lookup_elem(&by_thread, &key);
 }
 
-static __always_inline struct rt_growth *row_at(struct task_struct *t, rt_u64 sp)
+static __always_inline struct rt_growth *growth_row(struct task_struct *t, rt_u64 sp)
 {
 	rt_u32 path = with_paths ? owner_at(t, sp) : RT_PATH_ROOT;
 	struct rt_growth *row = path == RT_PATH_ROOT ? row_of_thread(t) : 0;
@@ -73,7 +74,9 @@ static __always_inline bool may_unmap(rt_u64 nr)
 	return nr == NR_MUNMAP || nr == NR_BRK || nr == NR_MREMAP || nr == NR_SHMDT;
 }
 
-static __always_inline void compare(struct task_struct *t, struct mm_struct *mm, bool write)
+/* native: with a stack, if it is in the sample. */
+static __always_inline void compare(struct task_struct *t, struct mm_struct *mm, bool write,
+				    bool native)
 {
 	struct pt_regs *regs;
 	rt_u64 pages, data;
@@ -89,16 +92,17 @@ static __always_inline void compare(struct task_struct *t, struct mm_struct *mm,
 	data = change(&last.data_pages, mm->data_vm);
 	if (!gate || (!pages && !data))
 		return;
-	row = row_at(t, regs->sp);
+	row = growth_row(t, regs->sp);
 	if (!row)
 		return;
 	add((rt_s64)pages > 0 ? &row->mapped_pages : &row->unmapped_pages,
 	    (rt_s64)pages > 0 ? pages : -pages);
 	add(&row->data_pages, data);
+	if (native)
+		map_stack(regs, t, (rt_s64)pages, (rt_s64)data);
 }
 
-SEC("tp_btf/mmap_lock_released")
-int BPF_PROG(map_changed, struct mm_struct *mm, bool write)
+static __always_inline int on_change(struct mm_struct *mm, bool write, bool native)
 {
 	struct task_struct *t = bpf_get_current_task_btf();
 	struct spending cost;
@@ -106,42 +110,81 @@ int BPF_PROG(map_changed, struct mm_struct *mm, bool write)
 	if (!is_target(t) || t->mm != mm)
 		return 0;
 	spending_begins(RT_SPENT_MAP, &cost);
-	compare(t, mm, write);
+	compare(t, mm, write, native);
 	spending_ends(&cost);
 	return 0;
 }
 
+SEC("tp_btf/mmap_lock_released")
+int BPF_PROG(map_changed, struct mm_struct *mm, bool write)
+{
+	return on_change(mm, write, false);
+}
+
+SEC("tp_btf/mmap_lock_released")
+int BPF_PROG(map_changed_native, struct mm_struct *mm, bool write)
+{
+	return on_change(mm, write, true);
+}
+
 /* ---- first touches, mostly ---- */
 
-static __always_inline int count_fault(rt_u64 sp)
+static __always_inline int count_fault(struct task_struct *t, bool native)
 {
-	struct task_struct *t = bpf_get_current_task_btf();
+	struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(t);
 	struct spending cost;
 	struct rt_growth *row;
 
-	if (!is_target(t) || !gate)
-		return 0;
 	spending_begins(RT_SPENT_FAULT, &cost);
-	if (!sp)
-		sp = ((struct pt_regs *)bpf_task_pt_regs(t))->sp;
-	row = row_at(t, sp);
+	row = growth_row(t, regs->sp);
 	if (row)
 		add(&row->faults, 1);
+	if (row && native)
+		fault_stack(regs, t);
 	spending_ends(&cost);
 	return 0;
+}
+
+static __always_inline int on_fault(bool native)
+{
+	struct task_struct *t = bpf_get_current_task_btf();
+
+	return is_target(t) && gate ? count_fault(t, native) : 0;
+}
+
+/* The kernel itself touches the program's memory: a read into a new buffer. What it only tries
+ * (among others our own reading of stacks) is not waited for, and touches nothing. */
+static __always_inline int on_kernel_fault(unsigned long address, bool native)
+{
+	struct task_struct *t = bpf_get_current_task_btf();
+
+	if ((rt_s64)address < 0 || !is_target(t) || !gate || t->pagefault_disabled)
+		return 0;
+	return count_fault(t, native);
 }
 
 SEC("tp_btf/page_fault_user")
 int BPF_PROG(fault_user, unsigned long address, struct pt_regs *regs)
 {
-	return count_fault(regs->sp);
+	return on_fault(false);
 }
 
-/* The kernel itself touches the program's memory: a read into a new buffer. */
+SEC("tp_btf/page_fault_user")
+int BPF_PROG(fault_user_native, unsigned long address, struct pt_regs *regs)
+{
+	return on_fault(true);
+}
+
 SEC("tp_btf/page_fault_kernel")
 int BPF_PROG(fault_kernel, unsigned long address)
 {
-	return (rt_s64)address < 0 ? 0 : count_fault(0);
+	return on_kernel_fault(address, false);
+}
+
+SEC("tp_btf/page_fault_kernel")
+int BPF_PROG(fault_kernel_native, unsigned long address)
+{
+	return on_kernel_fault(address, true);
 }
 
 /* What the new program does is not the old one's growth. */

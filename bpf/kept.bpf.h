@@ -14,11 +14,6 @@
 
 #include "unwind.bpf.h"
 
-static __always_inline rt_u64 load(const rt_u64 *p)
-{
-	return *(const volatile rt_u64 *)p;
-}
-
 /*
  * The name of the thread as innermost frames, where stacks are told apart by it: so stacks need no
  * room for names where these do not matter, and names of threads that have ended are known.

@@ -148,6 +148,7 @@ struct task_struct {
 	__u64 utime;
 	__u64 stime;
 	unsigned long nvcsw;	 /* how often it blocked */
+	unsigned long nivcsw;	 /* and was made to make room */
 	unsigned long sas_ss_sp; /* sigaltstack */
 	unsigned long sas_ss_size;
 	__u64 start_time;
@@ -157,6 +158,7 @@ struct task_struct {
 	struct signal_struct *signal;
 	struct thread_struct thread;
 	struct uprobe_task *utask;
+	int pagefault_disabled;
 };
 
 struct seq_file;

@@ -126,11 +126,12 @@ volatile struct rt_prices prices;
 
 /* Written by the programs. */
 rt_u64 lost[RT_LOST_CNT];
-rt_u32 chunks_taken; /* chunk n + 1 is the n-th taken */
-rt_s32 exit_code;    /* wait status of the last thread to exit */
-rt_u32 found_tgid;   /* by identify */
-rt_u32 exec_seen;    /* the target replaced its program: the gate is shut */
-rt_u32 leader_gone;  /* the main thread exited, others go on */
+rt_u64 landings[RT_INSN_CLASSES]; /* hits of catch sites, by class */
+rt_u32 chunks_taken;		  /* chunk n + 1 is the n-th taken */
+rt_s32 exit_code;		  /* wait status of the last thread to exit */
+rt_u32 found_tgid;		  /* by identify */
+rt_u32 exec_seen;		  /* the target replaced its program: the gate is shut */
+rt_u32 leader_gone;		  /* the main thread exited, others go on */
 
 static __always_inline void add(rt_u64 *counter, rt_u64 n)
 {

@@ -20,6 +20,7 @@
 
 #include "block_stack.bpf.h"
 #include "memory.bpf.h"
+#include "sampled.bpf.h"
 #include "spent.bpf.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
@@ -117,14 +118,9 @@ static __always_inline bool put_block(rt_u64 cookie, rt_u64 block, const struct 
 /* Its threshold, when it is in the sample; else 0. */
 static __always_inline rt_u32 take_sample(rt_u64 bytes)
 {
-	rt_u32 class = rt_sample_class(bytes), threshold;
+	rt_u32 class = rt_sample_class(bytes);
 
-	if (!stacks_mode)
-		return 0;
-	threshold = sample_thresholds[class & (RT_SAMPLE_CLASSES - 1)];
-	if (threshold == RT_SAMPLE_ALWAYS)
-		return threshold;
-	return threshold && bpf_get_prandom_u32() < threshold ? threshold : 0;
+	return stacks_mode ? draw(sample_thresholds[class & (RT_SAMPLE_CLASSES - 1)]) : 0;
 }
 
 /* A block was handed out. native: its stack can be unwound. */

@@ -61,6 +61,23 @@ static __always_inline bool has_stood(const struct task_struct *t, rt_u64 blocke
 	return stands(t) && *(const volatile unsigned long *)&t->nvcsw == blocked_cnt;
 }
 
+/*
+ * A thread that waits for a CPU stands still as well, though it may run at any moment: when it
+ * does, it gives the CPU up again in one of the two ways that are counted.
+ */
+static __always_inline bool is_off_cpu(const struct task_struct *t)
+{
+	rt_u32 state = *(const volatile rt_u32 *)&t->__state;
+
+	return !(state & TASK_DEAD) && !*(const volatile int *)&t->on_cpu;
+}
+
+static __always_inline rt_u64 times_off_cpu(const struct task_struct *t)
+{
+	return *(const volatile unsigned long *)&t->nvcsw +
+	       *(const volatile unsigned long *)&t->nivcsw;
+}
+
 static __always_inline bool is_target(const struct task_struct *t)
 {
 	return t->tgid == (int)target_tgid && t->mm;
@@ -74,9 +91,9 @@ static __always_inline void unwind_standing(struct unwind *u, struct task_struct
 }
 
 static __always_inline void tell(struct seq_file *seq, struct unwind *u, struct task_struct *t,
-				 bool stood)
+				 bool stood, bool waits)
 {
-	struct rt_standing head = { .pid = t->pid, .moves = !stood };
+	struct rt_standing head = { .pid = t->pid, .moves = !waits };
 	struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(t);
 	rt_u32 depth = u->depth;
 
@@ -94,27 +111,29 @@ static __always_inline void tell(struct seq_file *seq, struct unwind *u, struct 
 	bpf_seq_write(seq, steps, depth * sizeof(steps[0]));
 }
 
-/* Hands out all threads, with the stacks of those that wait. */
+/* Hands out all threads, with the stacks of those that wait, be it for a CPU. */
 SEC("iter.s/task")
 int standing(struct bpf_iter__task *ctx)
 {
 	struct task_struct *t = ctx->task;
 	struct unwind *u;
 	rt_u64 cnt;
-	bool stood;
+	bool stood, waits;
 
 	if (!t || !is_target(t))
 		return 0;
-	cnt = t->nvcsw;
-	stood = stands(t);
+	cnt = times_off_cpu(t);
+	waits = stands(t);
+	stood = is_off_cpu(t);
 	u = unwind_begin(RT_UNWIND_STANDING);
 	if (!u)
 		return 0;
 	if (stood) {
 		unwind_standing(u, t);
-		stood = has_stood(t, cnt);
+		waits = waits && stands(t);
+		stood = is_off_cpu(t) && times_off_cpu(t) == cnt;
 	}
-	tell(ctx->meta->seq, u, t, stood);
+	tell(ctx->meta->seq, u, t, stood, stood && waits);
 	unwind_end(u);
 	return 0;
 }

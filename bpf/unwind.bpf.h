@@ -264,14 +264,14 @@ static __always_inline int unwind_step(struct unwind *u WHOSE)
 		keep_frame(u, RT_FRAME_PC(0, pc));
 		return follow_frame_pointer(u HIS) ? 0 : finish(u, RT_END_NO_ROWS);
 	}
-	keep_frame(u, u->code.frame);
-	key = (rt_u32)u->code.gen_rule - 1;
+	keep_frame(u, u->code_frame);
+	key = u->code_rule - 1;
 	r = bpf_map_lookup_elem(&unwind_rules, &key);
 	if (!r || r->cfa == RT_CFA_SIGNAL || r->cfa == RT_CFA_NONE) {
 		if ((r && r->cfa == RT_CFA_SIGNAL) || is_sigreturn(u->pc HIS))
 			return leave_signal(u HIS) ? 0 : finish(u, RT_END_MEMORY);
 		/* the ABI's mark of the outermost frame, for where a thread begins without rows */
-		if (RT_FRAME_OBJECT(u->code.frame) && u->known & KNOWN_BP && !u->reg[DWARF_RBP])
+		if (RT_FRAME_OBJECT(u->code_frame) && u->known & KNOWN_BP && !u->reg[DWARF_RBP])
 			return finish(u, RT_END_ROOT);
 		return follow_frame_pointer(u HIS) ? 0 : finish(u, RT_END_NO_ROWS);
 	}
@@ -336,6 +336,16 @@ static __always_inline struct unwind *unwind_begin(enum rt_unwind_use use)
 	return u;
 }
 
+/* Of a use that has two. */
+static __always_inline struct unwind *unwind_begin_either(enum rt_unwind_use use)
+{
+	struct unwind *u = unwind_begin(use);
+
+	if (!u)
+		u = unwind_begin(use + 1);
+	return u;
+}
+
 static __always_inline void unwind_end(struct unwind *u)
 {
 	(void)__sync_lock_test_and_set(&u->busy, 0);
@@ -365,7 +375,7 @@ UNWIND_FN int leave_breakpoint(struct unwind *u WHOSE)
 	pc = u->pc - 1;
 	if (read_user(code, sizeof(code), pc))
 		return 0;
-	if (code[0] == INT3 && search_code(u, pc) && (rt_u32)u->code.gen_rule) {
+	if (code[0] == INT3 && search_code(u, pc) && u->code_rule) {
 		u->pc = pc;
 		return 1;
 	}

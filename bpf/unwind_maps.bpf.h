@@ -96,22 +96,26 @@ struct {
 	__type(value, struct rt_kept_head);
 } kept_head SEC(".maps");
 
-/* What is known of an address of code. */
+/* What was found for an address of code: see unwind_rows.bpf.h. */
 struct found_code {
-	rt_u64 pc;
-	rt_u64 frame;	 /* RT_FRAME_PC */
-	rt_u64 gen_rule; /* generation of the mappings << 32 | index of the rule + 1, or 0 */
-	rt_u64 check;
+	rt_u64 whose; /* the address, and the generation of the mappings it was found in */
+	rt_u64 what;  /* its mapping and its rule, and a check of all */
 };
 
-/* key: a hash of the address. Written and read here, by all at once: see unwind_rows.bpf.h. Bound:
- * an entry that finds its place taken replaces what is there. */
-#define FOUND_BITS 12
+#define FOUND_WAYS 4u
+struct found_set {
+	struct found_code way[FOUND_WAYS];
+};
+
+/* key: a hash of the address. Written and read here, by all at once. Bound: an entry that finds no
+ * place replaces another. Up to 32 KiB the kernel takes a map from its linear mapping; in larger
+ * ones each page is a TLB miss for whoever comes by but 49 times a second. */
+#define FOUND_SETS 500u
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1u << FOUND_BITS);
+	__uint(max_entries, FOUND_SETS);
 	__type(key, rt_u32);
-	__type(value, struct found_code);
+	__type(value, struct found_set);
 } unwind_found SEC(".maps");
 
 /* One unwinding. */
@@ -123,7 +127,9 @@ struct unwind {
 	rt_u64 block_at;
 	rt_u64 context[17];	  /* a signal's registers as the kernel laid them out */
 	struct rt_unwind_map map; /* where the last one was that was searched for */
-	struct found_code code;	  /* of the frame */
+	rt_u64 code_frame;	  /* of the address that was looked up: RT_FRAME_PC */
+	rt_u32 code_rule;	  /* index + 1; 0: none */
+	rt_u32 way, victim;	  /* in the set where it is remembered */
 	rt_u64 trampoline;	  /* what return probes put in place of a return address; 0: none */
 	rt_u64 replaced;	  /* struct return_instance of the innermost that is still ahead */
 	rt_u32 known;		  /* registers, a bit each */
@@ -132,7 +138,7 @@ struct unwind {
 	rt_u32 guessed;
 	rt_u32 caller; /* 1: pc is a return address */
 	rt_u32 busy;
-	rt_u32 map_gen;
+	rt_u32 map_gen, map_place;
 	rt_u32 block_bytes;				  /* of block that hold something */
 	rt_u64 frame[RT_UNWIND_FRAMES + RT_FRAMES_GROUP]; /* room to pad the last group */
 };

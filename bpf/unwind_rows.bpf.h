@@ -4,9 +4,9 @@
  *
  * Searches are dear, and stacks consist of the same few hundred addresses: what was found is
  * remembered, in one table of all CPUs and programs, so that what one has found the others know.
- * Nobody locks it. An entry is four words, any of which may come from another writer; the fourth
- * is a check of the three before, and an entry is believed whole or not at all. It holds as long
- * as the mappings are of the generation that it was found in.
+ * Nobody locks it. An entry is two words, which may come from two writers; the second has a check
+ * of both, and an entry is believed whole or not at all. It holds as long as the mappings are of
+ * the generation that it was found in.
  */
 #ifndef UNWIND_ROWS_BPF_H
 #define UNWIND_ROWS_BPF_H
@@ -53,7 +53,7 @@ static __always_inline rt_u32 generation(void)
 	return dir ? *(volatile rt_u32 *)&dir->gen : 0;
 }
 
-/* The mapping that held pc in a generation: into *out, and 1; or 0. */
+/* The mapping that held pc in a generation: into *out, and its place + 1; or 0. */
 __noinline int find_map(struct rt_unwind_map *out, rt_u64 pc, rt_u32 gen)
 {
 	rt_u32 key = 0, bank = gen & 1;
@@ -71,7 +71,7 @@ __noinline int find_map(struct rt_unwind_map *out, rt_u64 pc, rt_u32 gen)
 	if (!m)
 		return 0;
 	*out = *m;
-	return pc >= out->start && pc < out->end;
+	return pc >= out->start && pc < out->end ? (int)s.lo : 0;
 }
 
 static __always_inline rt_u32 row_at(rt_u32 i)
@@ -124,63 +124,119 @@ __noinline rt_u32 find_rule(rt_u32 object, rt_u64 vaddr)
 	return rule && rule < o->rule_cnt ? o->first_rule + rule + 1 : 0;
 }
 
-/* ---- what was found before ---- */
+/* ---- what was found before ----
+ *
+ * whose: address << 17 | the generation's low bits; addresses of users have 47 bits.
+ * what: check << 29 | place of the mapping in its bank << 20 | index of the rule + 1.
+ */
 
-static __always_inline rt_u64 check_of(const struct found_code *f)
+#define FOUND_GEN_BITS 17
+#define FOUND_RULE_BITS 20
+#define FOUND_LOW_BITS 29
+#define FOUND_LOW(x) ((x) & ((1ull << FOUND_LOW_BITS) - 1))
+
+static __always_inline rt_u64 found_whose(rt_u64 pc, rt_u32 gen)
 {
-	rt_u64 x = (f->frame ^ f->pc * 0x9e3779b97f4a7c15ull) * 0xff51afd7ed558ccdull;
-
-	x ^= x >> 32;
-	return (x ^ f->gen_rule) * 0xc4ceb9fe1a85ec53ull | 1; /* never that of an empty entry */
+	return pc << FOUND_GEN_BITS | (gen & ((1u << FOUND_GEN_BITS) - 1));
 }
 
-static __always_inline struct found_code *found_place(rt_u64 pc)
+static __always_inline rt_u64 found_what(rt_u64 pc, rt_u32 gen, rt_u64 low)
 {
-	rt_u32 key = pc * 0x9e3779b97f4a7c15ull >> (64 - FOUND_BITS);
+	rt_u64 x = (pc ^ (rt_u64)gen << 32 ^ low * 0x9e3779b97f4a7c15ull) * 0xff51afd7ed558ccdull;
+
+	x = (x ^ x >> 32) * 0xc4ceb9fe1a85ec53ull;
+	return (x & ~((1ull << FOUND_LOW_BITS) - 1)) | low;
+}
+
+static __always_inline struct found_set *found_set_of(rt_u64 pc)
+{
+	rt_u32 key = (pc * 0x9e3779b97f4a7c15ull >> 32) * FOUND_SETS >> 32;
 
 	return bpf_map_lookup_elem(&unwind_found, &key);
 }
 
-/* Searches; remembers what it finds. */
+static __always_inline void remember(struct unwind *u, rt_u64 pc)
+{
+	struct found_set *set = found_set_of(pc);
+	rt_u64 low = (rt_u64)u->map_place << FOUND_RULE_BITS | u->code_rule;
+	struct found_code *f;
+
+	if (!set || pc >> (64 - FOUND_GEN_BITS) || u->code_rule >> FOUND_RULE_BITS)
+		return;
+	f = &set->way[u->victim++ & (FOUND_WAYS - 1)]; /* any but the one of the last time */
+	f->whose = found_whose(pc, u->map_gen);
+	f->what = found_what(pc, u->map_gen, low);
+}
+
+/* The code at pc: into u->code_frame and u->code_rule, and 1; 0: it is in no mapping. Searches, and
+ * remembers what it finds. */
 __noinline int search_code(struct unwind *u, rt_u64 pc)
 {
-	rt_u32 gen = generation();
-	struct found_code *f;
+	rt_u32 gen = generation(), place;
 	rt_u64 vaddr;
 
 	if (!u)
 		return 0;
 	if (u->map_gen != gen || pc < u->map.start || pc >= u->map.end) {
+		place = find_map(&u->map, pc, gen);
 		u->map_gen = gen;
-		if (!find_map(&u->map, pc, gen)) {
+		u->map_place = place - 1;
+		if (!place) {
 			u->map.start = u->map.end = 0;
 			return 0;
 		}
 	}
 	vaddr = u->map.vaddr + (pc - u->map.start);
-	u->code.pc = pc;
-	u->code.frame = RT_FRAME_PC(u->map.object, vaddr);
-	u->code.gen_rule = (rt_u64)gen << 32 | find_rule(u->map.object, vaddr);
-	u->code.check = check_of(&u->code);
-	f = found_place(pc);
-	if (f)
-		*f = u->code;
+	u->code_frame = RT_FRAME_PC(u->map.object, vaddr);
+	u->code_rule = find_rule(u->map.object, vaddr);
+	remember(u, pc);
 	return 1;
 }
 
-/* The code at pc: into u->code, and 1; 0: it is in no mapping. */
+static __always_inline rt_u64 load(const rt_u64 *p)
+{
+	return *(const volatile rt_u64 *)p;
+}
+
+/* Through the scratch: the verifier would follow each way by itself. */
+static __always_inline rt_u32 way_of(struct unwind *u, const struct found_set *set, rt_u64 whose)
+{
+	rt_u32 way = 0;
+
+	for (rt_u32 i = 1; i < FOUND_WAYS; i++)
+		way = load(&set->way[i].whose) == whose ? i : way;
+	*(volatile rt_u32 *)&u->way = way;
+	return *(volatile rt_u32 *)&u->way & (FOUND_WAYS - 1);
+}
+
+/* The same, if it is remembered. A torn entry, or one of another address, fails its check. */
+static __always_inline bool recall_code(struct unwind *u, rt_u64 pc)
+{
+	rt_u32 gen = generation(), key = (gen & 1) * RT_UNWIND_MAX_MAPS;
+	rt_u64 whose = found_whose(pc, gen), what;
+	struct found_set *set = found_set_of(pc);
+	struct rt_unwind_map *m;
+	struct found_code *f;
+
+	if (!set)
+		return false;
+	f = &set->way[way_of(u, set, whose)];
+	what = load(&f->what);
+	if (load(&f->whose) != whose || what != found_what(pc, gen, FOUND_LOW(what)))
+		return false;
+	key += FOUND_LOW(what) >> FOUND_RULE_BITS;
+	m = bpf_map_lookup_elem(&unwind_maps, &key);
+	if (!m)
+		return false;
+	u->code_frame = RT_FRAME_PC(m->object, m->vaddr + (pc - m->start));
+	u->code_rule = what & ((1u << FOUND_RULE_BITS) - 1);
+	asm volatile("" ::: "memory");
+	return gen == generation(); /* or the bank may be filled anew by now */
+}
+
 static __always_inline int find_code(struct unwind *u, rt_u64 pc)
 {
-	const volatile struct found_code *f = found_place(pc);
-
-	if (!f || f->pc != pc)
-		return search_code(u, pc);
-	u->code.pc = pc;
-	u->code.frame = f->frame;
-	u->code.gen_rule = f->gen_rule;
-	if (u->code.gen_rule >> 32 != generation() || f->check != check_of(&u->code))
-		return search_code(u, pc);
-	return 1;
+	return recall_code(u, pc) ? 1 : search_code(u, pc);
 }
 
 #endif

@@ -85,8 +85,8 @@ static void check_how(struct argp_state *state, const struct options *o)
 		argp_error(state, "--no-threads contradicts --stall");
 	if (o->by_thread && !o->cpu_profile_hz && !o->off_cpu)
 		argp_error(state, "--by-thread needs --cpu-profile or --off-cpu");
-	if (o->sample_given && o->memory != OPTION_MEMORY_STACKS)
-		argp_error(state, "--sample-bytes is for --memory stacks");
+	if (o->sample_given && o->memory != OPTION_MEMORY_STACKS && !o->growth_given)
+		argp_error(state, "--sample-bytes is for --memory stacks, and growth by name");
 	if (o->no_functions && (o->functions.cnt || o->crates.cnt || o->debug_file))
 		argp_error(state,
 			   "--no-functions contradicts --function, --crate and --debug-file");
@@ -117,6 +117,7 @@ static void imply(const struct parse *p)
 
 	o->off_cpu |= o->wakers || p->given[KEY_OFF_CPU_MIN];
 	o->sample_given = p->given[KEY_SAMPLE_BYTES];
+	o->growth_given = p->given[KEY_MEMORY] && o->memory == OPTION_MEMORY_GROWTH;
 	if (!p->given[KEY_BUDGET] && o->memory >= OPTION_MEMORY_LIVE)
 		o->budget = MEMORY_BUDGET;
 }

@@ -83,6 +83,7 @@ struct options {
 	double interval_s;	/* 0: the default */
 	enum option_exit exit;
 	enum option_memory memory;
+	bool growth_given; /* not just the default: with native stacks */
 	enum option_allocator allocator;
 	unsigned int max_blocks;   /* of the table of live blocks */
 	bool sample_given;	   /* only blocks of the sample are remembered */

@@ -93,7 +93,8 @@ const struct argp_option options_table[] = {
 	{ "limit", KEY_LIMIT, "N", 0, "At most N rows in each of the report's tables", 2 },
 	{ "width", KEY_WIDTH, "N", 0,
 	  "report: for N columns (default: the terminal's, 80 where there is none)", 2 },
-	{ "kind", KEY_KIND, "cpu|calls|off-cpu|wakers|live|alloc|live-calls|alloc-calls", 0,
+	{ "kind", KEY_KIND,
+	  "cpu|calls|off-cpu|wakers|live|alloc|live-calls|alloc-calls|mapped|faults", 0,
 	  "flame: which stacks (default: the first of these that there are)", 2 },
 	{ "diff", KEY_DIFF, "OLD", 0, "flame: what changed since the snapshot OLD", 2 },
 	{ NULL, 0, NULL, 0, "How to measure", 3 },
@@ -104,8 +105,9 @@ const struct argp_option options_table[] = {
 	{ "may-kill-target", KEY_MAY_KILL, NULL, 0,
 	  "With --exit uretprobe: not refused, although it may", 3 },
 	{ "memory", KEY_MEMORY, "off|growth|live|stacks", 0,
-	  "growth (the default): how the process grows, and where. live: what is allocated and "
-	  "freed, exactly. stacks: also by whom, and what may be leaking",
+	  "growth (the default): how the process grows, and where; asked for by name also by "
+	  "native stack. live: what is allocated and freed, exactly. stacks: also by whom, and "
+	  "what may be leaking",
 	  3 },
 	{ "allocator", KEY_ALLOCATOR, "auto|rust|malloc|all", 0,
 	  "Which layer --memory live and stacks trace (auto: Rust's own where that is enough, "
@@ -120,7 +122,8 @@ const struct argp_option options_table[] = {
 	  "what is live becomes an estimate, with its error. 64k, 1M: units of 1024. 1: each "
 	  "block, with its native stack; "
 	  "0: each, and no native stacks. By default each is remembered, and a sample (64k) has "
-	  "native stacks",
+	  "native stacks. --memory growth: a native stack for N bytes touched first (64k; 1: for "
+	  "each page fault; 0: no native stacks at all)",
 	  3 },
 	{ "leak-after", KEY_LEAK_AFTER, "SEC", 0,
 	  "--memory stacks: blocks that live longer may be leaked (default 10)", 3 },

@@ -90,8 +90,13 @@ static int check_recorded(const struct output *out, const struct options *opts)
 		[FLAME_CPU] = opts->cpu_profile_hz,
 		[FLAME_CALLS] = !opts->no_functions,
 		[FLAME_OFF_CPU] = opts->off_cpu,
+		[FLAME_WAKERS] = opts->wakers,
 		[FLAME_LIVE] = opts->memory == OPTION_MEMORY_STACKS,
 		[FLAME_ALLOC] = opts->memory == OPTION_MEMORY_STACKS,
+		[FLAME_LIVE_CALLS] = opts->memory == OPTION_MEMORY_STACKS,
+		[FLAME_ALLOC_CALLS] = opts->memory == OPTION_MEMORY_STACKS,
+		[FLAME_MAPPED] = opts->growth_given,
+		[FLAME_FAULTS] = opts->growth_given,
 	};
 	enum flame_kind kind = out->dest.kind;
 

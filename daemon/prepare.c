@@ -52,6 +52,11 @@ static bool takes_block_stacks(const struct options *o)
 	return o->memory == OPTION_MEMORY_STACKS && o->sample_bytes;
 }
 
+static bool takes_growth_stacks(const struct options *o)
+{
+	return o->growth_given && o->sample_bytes;
+}
+
 /* What can be known of the end before it. */
 static void say_too_short(const struct options *o)
 {
@@ -135,6 +140,7 @@ static int attach_tracer(struct run *r, char **reason)
 		.sample_bytes = r->opts->sample_bytes,
 		.sample_table = r->opts->sample_given,
 		.stacks = takes_block_stacks(r->opts) ? r->stacks : NULL,
+		.growth_stacks = takes_growth_stacks(r->opts) ? r->stacks : NULL,
 		.budget = r->opts->budget,
 		.assume_seccomp_kills = r->opts->assume_seccomp_kills,
 	};
@@ -187,13 +193,18 @@ static int keep_stacks(struct run *r)
 {
 	const struct options *o = r->opts;
 	struct stacks_opts so = { .places = o->profile_stacks, .by_thread = o->by_thread };
+	bool needed = o->cpu_profile_hz || o->off_cpu || takes_block_stacks(o);
 	char *reason = NULL;
 	int err;
 
-	if (!o->cpu_profile_hz && !o->off_cpu && !takes_block_stacks(o))
+	if (!needed && !takes_growth_stacks(o))
 		return CODE_OK;
 	err = stacks__new(&r->target, &so, &r->stacks, &reason);
-	return err ? code__say(code__of(err), reason, strerror(-err)) : CODE_OK;
+	if (!err || needed)
+		return err ? code__say(code__of(err), reason, strerror(-err)) : CODE_OK;
+	log_warn("--memory growth has no native stacks: %s", reason ? reason : strerror(-err));
+	free(reason);
+	return CODE_OK;
 }
 
 static int attach_profiler(struct run *r)

@@ -2,6 +2,7 @@
 #include "run.h"
 
 #include <errno.h>
+#include <malloc.h>
 #include <math.h>
 #include <poll.h>
 #include <stdio.h>
@@ -153,10 +154,12 @@ static void tick(struct run *r)
 /* Several at once would draw over each other. */
 static void choose_drawing(struct run *r)
 {
-	bool one = r->opts->pids.cnt<2, timed = r->opts->duration_s> 0;
+	bool timed = r->opts->duration_s > 0;
 	uint64_t duration_ns = (uint64_t)llround(r->opts->duration_s * 1e9);
 
-	r->draws = one && (timed || (!r->outputs.on_stdout && isatty(STDOUT_FILENO)));
+	r->draws = timed || (!r->outputs.on_stdout && isatty(STDOUT_FILENO));
+	if (r->opts->pids.cnt > 1)
+		r->draws = false;
 	if (timed)
 		r->draw_ns = sooner(r->draw_ns, PROGRESS_NS);
 	/* there, each quarter is a line */
@@ -171,6 +174,8 @@ static void start(struct run *r)
 	r->draw_ns = seconds_or(r->opts->interval_s, DEFAULT_DRAW_NS);
 	r->write_ns = seconds_or(r->opts->interval_s, DEFAULT_WRITE_NS);
 	choose_drawing(r);
+	/* loading took several times what is needed from now on, above all the kernel's types */
+	malloc_trim(0);
 	collector__start(r->collector);
 	now = clock__mono_ns();
 	session__start(r->session, now);

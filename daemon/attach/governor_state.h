@@ -15,6 +15,7 @@
 struct governed {
 	rt_u8 mode; /* enum governor_mode */
 	bool lifted, was_off;
+	bool loud;		    /* off: its traps are a good part of a counting window */
 	rt_u32 calm_looks;	    /* off: counting windows in a row that were affordable */
 	uint64_t entries, exits_ns; /* at the last look: calls, cost of the exits */
 	double rate;		    /* calls per second, smoothed */
@@ -33,7 +34,7 @@ struct governed {
 	struct ratio per_cpu, per_cpu_most, per_cpu_least;
 	double most;	       /* the highest of a window */
 	struct ratio per_time; /* calls per time by the clock on the wall */
-	double trapped_ns, window_cpu_ns;
+	double trapped_ns, all_trapped_ns, window_cpu_ns; /* by itself, by all of the window */
 	bool saturated; /* there was a window in which hardly anything but traps went on */
 	/* what windows saw while it was sampled */
 	uint64_t windows_ns[GOVERNOR_TIMES];

@@ -129,9 +129,9 @@ static double at_least(double v, double floor)
  * Calls in all. A thread that traps all the time does not run as it would while probes come and go:
  * it is kept waiting, for the lock under which that is done, then behind others for a CPU. But in
  * the CPU time that it used, without that of traps, it did what it always does. So calls are
- * counted per CPU time of the process, times what that used while the function was off. A function
- * that hardly traps is not the one that waits: its calls go by the clock. Where that is not
- * sure the error spans both.
+ * counted per CPU time of the process, times what that used while the function was off. Where a
+ * window had hardly any traps, nobody waits: calls go by the clock. Where that is not sure, or
+ * others trapped, the error spans both.
  */
 static void estimate_calls(const struct governed *f, uint64_t calls, double off_ns,
 			   double off_cpu_ns, struct governor_row *out)
@@ -147,7 +147,7 @@ static void estimate_calls(const struct governed *f, uint64_t calls, double off_
 	by_cpu = ratio__value(&f->per_cpu) * off_cpu_ns;
 	by_clock = ratio__value(&f->per_time) * off_ns / 1e9;
 	out->estimated_calls = at_least(
-		counted + (f->trapped_ns > TRAPS_MUCH * f->window_cpu_ns ? by_cpu : by_clock),
+		counted + (f->all_trapped_ns > TRAPS_MUCH * f->window_cpu_ns ? by_cpu : by_clock),
 		(double)calls);
 	if (ratio__interval(&f->per_cpu_least, 0, &low, &unused) ||
 	    ratio__interval(&f->per_cpu_most, f->most, &unused, &high) ||

@@ -124,8 +124,6 @@ static void choose_sample(struct memory *m, const struct memory_opts *opts)
 static int set_up_sample(struct memory *m, const struct memory_opts *opts)
 {
 	struct memory_bpf *skel = m->skel;
-	struct bpf_map *map;
-	int err = 0;
 
 	bpf_program__set_autoload(skel->progs.mem_return, m->traced && !m->native);
 	bpf_program__set_autoload(skel->progs.mem_return_native, m->native);
@@ -133,16 +131,7 @@ static int set_up_sample(struct memory *m, const struct memory_opts *opts)
 	if (m->sampled)
 		memcpy((void *)skel->rodata->sample_thresholds, m->sample.thresholds,
 		       sizeof(m->sample.thresholds));
-	if (m->native)
-		return stacks__share(opts->stacks, skel->obj);
-	bpf_object__for_each_map(map, skel->obj)
-	{
-		const char *name = bpf_map__name(map);
-
-		if (!strncmp(name, "unwind_", 7) || !strncmp(name, "kept_", 5))
-			err = err ?: bpf_map__set_autocreate(map, false);
-	}
-	return err;
+	return stacks__share(m->native ? opts->stacks : NULL, skel->obj);
 }
 
 static int load(struct memory *m, const struct memory_opts *opts)

@@ -15,6 +15,8 @@
 #define WINDOW_MIN 0.10 /* of the budget, for windows */
 #define WINDOW_MAX 0.70 /* of the budget, windows and lasting probes together */
 #define SATURATED 0.90	/* of the time in traps: what is left says little of what would be */
+#define LOUD 0.25	/* of the time in traps of one function: a window of its own */
+#define DISTURBED 0.50	/* of the time in traps of others: it says nothing of this one */
 #define MUCH_CPU_NS (NS_PER_MS / 10) /* of the target in a window, enough to say something */
 #define LITTLE_CPU 0.01		     /* of a CPU: it is idle */
 /* of a trap's price: in traffic it may cost half as much again */
@@ -117,31 +119,61 @@ static void book_timing(struct governor *g, rt_u32 fn, size_t i, uint64_t open_n
 }
 
 /* What is left of the CPU time of a window without its traps. */
-static double own_time(double cpu_ns, double calls, double trap_ns)
+static double own_time(double cpu_ns, double trapped_ns)
 {
-	double least = (1 - SATURATED) * cpu_ns, own = cpu_ns - calls * trap_ns;
+	double least = (1 - SATURATED) * cpu_ns, own = cpu_ns - trapped_ns;
 
 	return own > least ? own : least;
+}
+
+/* A counting window: CPU time of the process, and what of it all traps took. */
+struct counting {
+	double open_ns, cpu_ns;
+	double trapped_ns, cold_ns; /* at warm prices, and at those of cold caches */
+};
+
+static double calls_of(const struct governor *g, rt_u32 fn, size_t i)
+{
+	const struct rt_fn_stats *was = &g->before[i];
+
+	return (double)(ledger__calls(g, fn) - was->calls - was->unsampled);
+}
+
+static struct counting sum_up(const struct governor *g, const struct window_result *res)
+{
+	struct counting c = { .open_ns = (double)res->open_ns, .cpu_ns = (double)res->cpu_ns + 1 };
+	const rt_u32 *fns;
+	size_t cnt;
+
+	fns = window__fns(g->window, &cnt);
+	for (size_t i = 0; i < cnt; i++) {
+		double calls = calls_of(g, fns[i], i);
+
+		/* where traps matter for the count, they follow each other closely */
+		c.trapped_ns += calls * (double)ledger__warm_entry_ns(g, fns[i]);
+		c.cold_ns += calls * (double)ledger__entry_ns(g, fns[i]);
+	}
+	return c;
 }
 
 /*
  * A window stands for the time since the one before: a dear one is followed by a longer gap, so
  * that there are fewer of them in busy times.
  */
-static void add_window(struct governed *f, double calls, double cpu_ns, double price_ns,
-		       double cold_ns, double stands_for)
+static void add_window(struct governed *f, double calls, const struct counting *c,
+		       double stands_for)
 {
-	double dear_ns = fmax(price_ns * (1 + PRICE_DEARER), cold_ns);
-	double cheap_ns = price_ns * (1 - PRICE_CHEAPER);
-	bool full = calls * dear_ns > SATURATED * cpu_ns;
-	double most = own_time(cpu_ns, calls, dear_ns), least = own_time(cpu_ns, calls, cheap_ns);
+	double dear_ns = fmax(c->trapped_ns * (1 + PRICE_DEARER), c->cold_ns);
+	double cheap_ns = c->trapped_ns * (1 - PRICE_CHEAPER);
+	bool full = dear_ns > SATURATED * c->cpu_ns;
+	double most = own_time(c->cpu_ns, dear_ns), least = own_time(c->cpu_ns, cheap_ns);
 
 	f->saturated |= full && calls > 0;
 	ratio__add(&f->per_cpu, calls * stands_for,
-		   (full ? least : own_time(cpu_ns, calls, price_ns)) * stands_for);
+		   (full ? least : own_time(c->cpu_ns, c->trapped_ns)) * stands_for);
 	ratio__add(&f->per_cpu_most, calls * stands_for, most * stands_for);
 	ratio__add(&f->per_cpu_least, calls * stands_for, least * stands_for);
-	if (cpu_ns > MUCH_CPU_NS && calls / most > f->most)
+	if (c->cpu_ns > MUCH_CPU_NS && calls / most > f->most)
 		f->most = calls / most;
 }
 
@@ -160,32 +192,39 @@ static void judge_rate(struct governor *g, rt_u32 fn, double per_cpu_ns, uint64_
 		f->calm_looks = 0;
 }
 
-static void book_counting(struct governor *g, rt_u32 fn, size_t i, const struct window_result *res,
+/*
+ * What slows the thread that calls it slows it too. Where that was another function's traps, the
+ * window says little of this one: it waits for the next, which the loud one will not be in.
+ */
+static void book_counting(struct governor *g, rt_u32 fn, size_t i, const struct counting *c,
 			  uint64_t now_ns)
 {
 	struct governed *f = &g->fns[fn];
-	uint64_t n = ledger__calls(g, fn) - g->before[i].calls - g->before[i].unsampled;
-	double calls = (double)n, cpu_ns = (double)res->cpu_ns + 1, price_ns, own_ns;
+	double calls = calls_of(g, fn, i), own_ns = own_time(c->cpu_ns, c->trapped_ns);
+	double by_itself_ns = calls * (double)ledger__warm_entry_ns(g, fn);
 	uint64_t cpu_now_ns = clock__ns(g->cpu_clock);
 	double stands_for = (double)(now_ns - f->counted_at_ns) / 1e9;
 	double slept = (double)(now_ns - f->counted_at_ns) * LITTLE_CPU;
+	bool idle;
 
-	/* where traps matter for the count, they follow each other closely */
-	price_ns = (double)ledger__warm_entry_ns(g, fn);
-	own_ns = own_time(cpu_ns, calls, price_ns);
-	f->off_calls += n;
-	f->off_seen_ns += res->open_ns;
-	add_window(f, calls, cpu_ns, price_ns, (double)ledger__entry_ns(g, fn), stands_for);
-	f->trapped_ns += calls * price_ns;
-	f->window_cpu_ns += cpu_ns;
-	ratio__add(&f->per_time, calls * 1e9 / (double)res->open_ns * stands_for, stands_for);
-	if (cpu_ns > MUCH_CPU_NS || (double)(cpu_now_ns - f->counted_at_cpu_ns) < slept)
-		judge_rate(g, fn, calls / own_ns, now_ns, cpu_now_ns);
+	f->off_calls += (uint64_t)calls;
+	f->off_seen_ns += (uint64_t)c->open_ns;
+	f->loud = by_itself_ns > LOUD * c->cpu_ns;
 	log_debug("attach: '%s': %.0f calls in %.3f ms of CPU time, %.3f without traps; %.0f of "
 		  "%.0f ms used since the last window",
-		  g->plan->fns[fn].name, calls, cpu_ns / 1e6, own_ns / 1e6,
+		  g->plan->fns[fn].name, calls, c->cpu_ns / 1e6, own_ns / 1e6,
 		  (double)(cpu_now_ns - f->counted_at_cpu_ns) / 1e6,
 		  (double)(now_ns - f->counted_at_ns) / 1e6);
+	if (c->trapped_ns - by_itself_ns > DISTURBED * c->cpu_ns)
+		return;
+	add_window(f, calls, c, stands_for);
+	f->trapped_ns += by_itself_ns;
+	f->all_trapped_ns += c->trapped_ns;
+	f->window_cpu_ns += c->cpu_ns;
+	ratio__add(&f->per_time, calls * 1e9 / c->open_ns * stands_for, stands_for);
+	idle = !calls && (double)(cpu_now_ns - f->counted_at_cpu_ns) < slept;
+	if (c->cpu_ns > MUCH_CPU_NS || idle)
+		judge_rate(g, fn, calls / own_ns, now_ns, cpu_now_ns);
 	f->counted_at_ns = now_ns;
 	f->counted_at_cpu_ns = cpu_now_ns;
 }
@@ -229,6 +268,7 @@ void sampler__end(struct governor *g, const struct window_result *res, uint64_t 
 {
 	bool timing = window__timing(g->window);
 	uint64_t spent_ns = spent_in_window(g), gap_ns;
+	const struct counting c = timing ? (struct counting){} : sum_up(g, res);
 	double unseen = res->open_ns ? (double)res->armed_ns / (double)res->open_ns : 1;
 	const rt_u32 *fns;
 	size_t cnt;
@@ -238,7 +278,7 @@ void sampler__end(struct governor *g, const struct window_result *res, uint64_t 
 		if (timing)
 			book_timing(g, fns[i], i, res->open_ns);
 		else
-			book_counting(g, fns[i], i, res, now_ns);
+			book_counting(g, fns[i], i, &c, now_ns);
 	}
 	/* the hits while links come and go cost as much, and nobody counts them */
 	spent_ns = (uint64_t)((double)spent_ns * (unseen > 1 ? unseen : 1));
@@ -256,6 +296,28 @@ void sampler__end(struct governor *g, const struct window_result *res, uint64_t 
 		log_debug("attach: a window did not open: %s", strerror(-res->err));
 }
 
+/* Into g->order, those that are next; a loud one comes alone. How many. */
+static size_t choose_fns(struct governor *g, enum governor_mode mode)
+{
+	rt_u32 fn_cnt = (rt_u32)g->plan->fn_cnt, first = g->cursor[mode];
+	size_t cnt = 0;
+
+	for (rt_u32 i = 0; i < fn_cnt && cnt < WINDOW_FNS; i++) {
+		rt_u32 fn = (first + i) % fn_cnt;
+		bool alone = mode == GOVERNOR_OFF && g->fns[fn].loud;
+
+		if (g->fns[fn].mode != mode || links__refused(g->links, fn))
+			continue;
+		if (alone && cnt)
+			break;
+		g->order[cnt++] = fn;
+		g->cursor[mode] = (fn + 1) % fn_cnt;
+		if (alone)
+			break;
+	}
+	return cnt;
+}
+
 static void open_window(struct governor *g, enum governor_mode mode)
 {
 	struct window_spec spec = {
@@ -268,18 +330,11 @@ static void open_window(struct governor *g, enum governor_mode mode)
 		.cpu_ns = mode == GOVERNOR_SAMPLED ? 0 : COUNTING_NS / 2,
 		.open_most_ns = mode == GOVERNOR_SAMPLED ? TIMING_NS : COUNTING_MOST_NS,
 	};
-	rt_u32 cnt = (rt_u32)g->plan->fn_cnt;
 	int err;
 
-	for (rt_u32 i = 0; i < cnt && spec.cnt < WINDOW_FNS; i++) {
-		rt_u32 fn = (g->cursor[mode] + i) % cnt;
-
-		if (g->fns[fn].mode == mode && !links__refused(g->links, fn))
-			g->order[spec.cnt++] = fn;
-	}
+	spec.cnt = choose_fns(g, mode);
 	if (!spec.cnt)
 		return;
-	g->cursor[mode] = (g->order[spec.cnt - 1] + 1) % cnt;
 	g->before = calloc(spec.cnt, sizeof(*g->before));
 	g->before_counts = calloc(spec.timing ? spec.cnt * RT_HIST_BUCKETS : 1, sizeof(uint64_t));
 	if (!g->before || !g->before_counts)

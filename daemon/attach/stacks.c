@@ -129,11 +129,28 @@ void stacks__free(struct stacks *s)
 	free(s);
 }
 
+static int share_none(struct bpf_object *obj)
+{
+	struct bpf_map *map;
+	int err = 0;
+
+	bpf_object__for_each_map(map, obj)
+	{
+		const char *name = bpf_map__name(map);
+
+		if (!strncmp(name, "unwind_", 7) || !strncmp(name, "kept_", 5))
+			err = err ?: bpf_map__set_autocreate(map, false);
+	}
+	return err;
+}
+
 int stacks__share(const struct stacks *s, struct bpf_object *obj)
 {
 	struct bpf_map *map, *same;
 	int err = 0;
 
+	if (!s)
+		return share_none(obj);
 	bpf_object__for_each_map(map, s->skel->obj)
 	{
 		if (bpf_map__is_internal(map))

@@ -28,7 +28,8 @@ int stacks__new(const struct target *target, const struct stacks_opts *opts, str
 		char **reason);
 void stacks__free(struct stacks *s);
 
-/* An object that was opened and is not loaded yet gets the maps of the same names. 0 or -errno. */
+/* An object that was opened and is not loaded yet gets the maps of the same names; s NULL: none of
+ * its programs unwinds, and it gets none. 0 or -errno. */
 int stacks__share(const struct stacks *s, struct bpf_object *obj);
 
 /* Keeps the mappings in step; often. */

@@ -26,7 +26,7 @@ void standing__free(struct standing *s);
 /* A thread as it was found. */
 struct standing_thread {
 	rt_u32 pid;
-	bool moves;		/* it does not wait: no stack */
+	bool moves;		/* it does not wait: a stack only if it was kept from running */
 	enum rt_unwind_end end; /* why its frames end */
 	const uint64_t *frames; /* innermost first (RT_FRAME_PC) */
 	const uint64_t *steps;	/* from each to its caller (RT_STEP_SP) */

@@ -195,6 +195,7 @@ static int set_up(struct tracer *t, const struct tracer_opts *opts, char **reaso
 		.pid = t->target->leader_gone || opts->mode.any_process ? 0 : t->target->pid,
 		.programs = programs_for(uret, opts->empty),
 	};
+	const struct growth_opts go = { opts->growth_stacks, opts->sample_bytes, opts->budget };
 	rt_u32 tgid;
 	int err;
 
@@ -235,7 +236,7 @@ static int set_up(struct tracer *t, const struct tracer_opts *opts, char **reaso
 			    strerror(-err));
 	err = verify_first(t, opts->unreached, reason);
 	if (!err && opts->growth)
-		err = growth__new(&t->obj, t->target, tgid, &t->growth, reason);
+		err = growth__new(&t->obj, t->target, tgid, &go, &t->growth, reason);
 	return err ?: set_up_memory(t, opts, tgid, reason);
 }
 

@@ -31,8 +31,9 @@ struct tracer_opts {
 	rt_u64 sample_bytes;	     /* of the sample of blocks; 0: none is taken */
 	bool sample_table;	     /* only blocks of the sample are in the table */
 	const struct stacks *stacks; /* for native stacks of blocks, or NULL */
-	double budget;		     /* share of one CPU; < 0: none */
-	bool assume_seccomp_kills;   /* of return probes; for tests */
+	const struct stacks *growth_stacks; /* the same of what makes the process larger */
+	double budget;			    /* share of one CPU; < 0: none */
+	bool assume_seccomp_kills;	    /* of return probes; for tests */
 	/* by object of the plan, all false; after -ENXIO true where no probe got into memory */
 	bool *unreached;
 };

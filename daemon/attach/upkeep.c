@@ -4,6 +4,7 @@
 #include "attach/growth.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/strbuf.h"
 
 #define LOOK_NS (NS_PER_SEC / 5)
 #define CALM_LOOK_NS (NS_PER_SEC / 2) /* while it is less than CALM of the budget */
@@ -19,7 +20,34 @@ static uint64_t spent_ns(const struct upkeep *u)
 	       (growth ? growth__spent_ns(growth, NULL) : 0);
 }
 
-/* Stacks of who waits cannot be fewer: how long a wait will be is not known when it begins. */
+/* What runs and has no smaller size. */
+static void say_whole(const struct upkeep *u, double ratio)
+{
+	const struct {
+		bool runs;
+		const char *what, *without;
+	} parts[] = {
+		{ u->threads, "watching threads", "--no-threads" },
+		{ u->profiler, "the profile", "no --off-cpu, no --cpu-profile" },
+		{ tracer__growth(u->tracer), "memory growth", "--memory off" },
+	};
+	struct strbuf what = STRBUF_INIT, without = STRBUF_INIT;
+
+	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
+		if (!parts[i].runs)
+			continue;
+		strbuf__addf(&what, "%s%s", what.len ? ", " : "", parts[i].what);
+		strbuf__addf(&without, "%s%s", without.len ? ", " : "", parts[i].without);
+	}
+	if (what.len && without.len)
+		log_warn("over budget: %s: %.1f%% of a CPU, and can only be left out whole (%s)",
+			 what.s, ratio * 100, without.s);
+	strbuf__free(&what);
+	strbuf__free(&without);
+}
+
+/* Stacks of who waits cannot be fewer: how long a wait will be is not known when it begins. Those
+ * of growth are fewer already. */
 static void shed(struct upkeep *u, double ratio)
 {
 	bool dropped = u->profiler && profiler__drop_wakers(u->profiler);
@@ -32,13 +60,7 @@ static void shed(struct upkeep *u, double ratio)
 		return;
 	}
 	if (!u->said)
-		log_warn("over budget: %s%s%stakes %.1f%% of a CPU, and can only be left out "
-			 "whole (%s%s%s)",
-			 u->threads ? "watching threads " : "",
-			 u->threads && u->profiler ? "and " : "", u->profiler ? "the profile " : "",
-			 ratio * 100, u->threads ? "--no-threads" : "",
-			 u->threads && u->profiler ? ", " : "",
-			 u->profiler ? "no --off-cpu, no --cpu-profile" : "");
+		say_whole(u, ratio);
 	u->said = true;
 }
 
@@ -56,6 +78,8 @@ void upkeep__tick(struct upkeep *u, uint64_t now_ns)
 	u->spent_ns = spent;
 	tracer__reserve(u->tracer, ratio);
 	u->calm = ratio < CALM * u->budget;
+	if (tracer__growth(u->tracer))
+		growth__tick(tracer__growth(u->tracer), took_ns);
 	u->over = ratio > u->budget ? u->over + 1 : 0;
 	if (u->over >= LOOKS)
 		shed(u, ratio);

@@ -58,8 +58,10 @@ static uint64_t not_sampled(const struct collector *c)
 static int fill_lost(const struct collector *c, struct snapshot *s)
 {
 	const struct memory *memory = tracer__memory(c->tracer);
+	const struct growth *growth = tracer__growth(c->tracer);
+	struct rt_growth_taken taken;
 
-	s->lost = calloc(RT_LOST_CNT + RT_MEM_LOST_CNT + 3 + THREADWATCH_LOST, sizeof(*s->lost));
+	s->lost = calloc(RT_LOST_CNT + RT_MEM_LOST_CNT + 4 + THREADWATCH_LOST, sizeof(*s->lost));
 	if (!s->lost)
 		return -ENOMEM;
 	for (int i = 0; i < RT_LOST_CNT; i++)
@@ -74,6 +76,11 @@ static int fill_lost(const struct collector *c, struct snapshot *s)
 			.name = memory_lost_names[i],
 			.count = memory__lost(memory, (enum rt_mem_lost)i),
 		};
+	if (growth && growth__stacks(growth)) {
+		growth__taken(growth, &taken);
+		s->lost[s->lost_cnt++] =
+			(struct snapshot_lost){ "growth_stacks_not_kept", taken.lost };
+	}
 	s->lost[s->lost_cnt++] =
 		(struct snapshot_lost){ "sites_disarmed", tracer__disarmed(c->tracer) };
 	s->lost[s->lost_cnt++] = (struct snapshot_lost){ "programs_skipped", recursion_misses(c) };

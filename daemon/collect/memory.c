@@ -15,6 +15,7 @@
 #include "base/strbuf.h"
 #include "collect/estimate.h"
 #include "collect/growth.h"
+#include "collect/growth_stacks.h"
 #include "collect/leaks.h"
 #include "collect/native.h"
 #include "collect/paths.h"
@@ -545,6 +546,19 @@ static int fill_leaks(const struct memory_collector *c, struct snapshot *s, uint
 	return leaks__fill(&seen, s);
 }
 
+static int fill_growth(struct memory_collector *c, struct snapshot *s)
+{
+	const struct growth_ask ask = { .growth = c->growth,
+					.namer = c->opts.namer,
+					.final = s->window.settled,
+					.learn_due_ns = &c->learn_due_ns };
+	int err = 0;
+
+	if (growth__stacks(c->growth) && s->profiles)
+		err = growth_stacks__fill(&ask, s);
+	return err ?: growth_rows__fill(c->growth, c->obj, s);
+}
+
 int memory_collector__fill(struct memory_collector *c, struct snapshot *s)
 {
 	uint64_t now_ns = clock__mono_ns();
@@ -589,7 +603,7 @@ int memory_collector__fill(struct memory_collector *c, struct snapshot *s)
 		err = survivors__look(c->survivors, c->start_ns, seen_until(c, now_ns));
 	if (c->memory)
 		err = err ?: fill_allocators(c, m);
-	err = err ?: growth_rows__fill(c->growth, c->obj, s);
+	err = err ?: fill_growth(c, s);
 	err = err ?: fill_owners(c, s, now_ns);
 	return c->stacks ? err ?: fill_leaks(c, s, now_ns) : err;
 }

@@ -15,7 +15,6 @@
 #include "roletrace/unwind.h"
 #include "syscalls.h" /* made of the kernel's header: number -> name */
 
-#define NO_OBJECT UINT32_MAX
 /* Looking for names starts processes: at most one part of so many of the time. */
 #define LEARN_SHARE 200
 
@@ -92,7 +91,7 @@ static uint32_t row_of(const struct namer *n, uint32_t object, const char *symbo
 	struct row_symbol key = { .object = object, .symbol = symbol }, *r;
 	const struct row_symbol *end = n->rows + n->row_cnt, *best;
 
-	if (!symbol || !n->row_cnt || object == NO_OBJECT)
+	if (!symbol || !n->row_cnt || object == NAMED_NO_OBJECT)
 		return NAMED_NO_ROW;
 	r = bsearch(&key, n->rows, n->row_cnt, sizeof(key), by_symbol);
 	if (!r)
@@ -181,7 +180,7 @@ static bool is_exe(const struct namer *n, const struct code_file *f)
 	       !strcmp(f->path, n->target->exe);
 }
 
-/* The file's place among the plan's, or NO_OBJECT. */
+/* The file's place among the plan's, or NAMED_NO_OBJECT. */
 static uint32_t object_of(const struct namer *n, const struct code_file *f)
 {
 	if (is_exe(n, f))
@@ -192,7 +191,7 @@ static uint32_t object_of(const struct namer *n, const struct code_file *f)
 		if (o->ino == f->ino && o->dev == f->dev)
 			return i;
 	}
-	return NO_OBJECT;
+	return NAMED_NO_OBJECT;
 }
 
 static const char *base_name(const char *path)
@@ -315,7 +314,9 @@ static int describe(struct namer *n, const struct name *name, struct named *out)
 	fn->f.name = name->name ? name->name
 				: say_place(n, base_name(f->path),
 					    name->start ? name->start : vaddr & ~0xfffull);
-	take_row(n, object_of(n, f), name->start, fn);
+	fn->object = object_of(n, f);
+	fn->start = name->start;
+	take_row(n, fn->object, name->start, fn);
 	if (!module || !fn->f.name)
 		return -ENOMEM;
 	return describe_inlined(n, f, name, out);
@@ -375,7 +376,9 @@ static int learn_object(struct namer *n, const uint64_t *frames, size_t cnt)
 		err = slot ? 0 : -ENOMEM;
 		if (err)
 			break;
-		*named = (struct named){ .frame = frames[i], .fn.row = NAMED_NO_ROW };
+		*named = (struct named){ .frame = frames[i],
+					 .fn.row = NAMED_NO_ROW,
+					 .fn.object = NAMED_NO_OBJECT };
 		*slot = named;
 		err = RT_FRAME_OBJECT(frames[i]) == RT_OBJECT_KERNEL
 			      ? describe_kernel(n, named)

@@ -23,7 +23,9 @@ struct named_fn {
 	struct snapshot_frame f;
 	const char *symbol; /* NULL: no name was found, f.name says where it is */
 	const char *crate;
-	uint32_t row; /* in the plan's functions, or NAMED_NO_ROW */
+	uint32_t row;	 /* in the plan's functions, or NAMED_NO_ROW */
+	uint32_t object; /* in the plan's objects, or NAMED_NO_OBJECT */
+	uint64_t start;	 /* as linked; 0: not known */
 };
 
 struct named {
@@ -33,6 +35,7 @@ struct named {
 	uint32_t inlined_cnt;
 };
 #define NAMED_NO_ROW UINT32_MAX
+#define NAMED_NO_OBJECT UINT32_MAX
 
 /* All borrowed. debug_file: the user's for the executable, or NULL. NULL with errno. */
 struct namer *namer__new(const struct plan *plan, const struct target *target,

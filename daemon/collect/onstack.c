@@ -40,7 +40,7 @@ bool onstack__covers(const struct standing_thread *t, const struct area *home, u
 	bool whole = t->end == RT_END_ROOT, elsewhere = !is_in(&alt, t->sp);
 	uint64_t at = t->sp;
 
-	if (t->moves)
+	if (!t->depth)
 		return false;
 	if (is_below(t, home, slot) || is_below(t, &alt, slot))
 		return true;

@@ -9,6 +9,7 @@
 #include "attach/growth.h"
 #include "attach/memory.h"
 #include "base/clock.h"
+#include "functions.skel.h"
 
 static uint64_t of_usage(int who)
 {
@@ -41,6 +42,20 @@ void overhead__start(struct overhead *o)
 	o->begin_tool_ns = o->tool_ns;
 }
 
+/* Probes of no function: where panics are caught, where jumps begin. */
+static uint64_t landings_at(const struct overhead *o, const struct prices *p, uint64_t *hits)
+{
+	const volatile rt_u64 *cnt = tracer__object(o->tracer)->skel->bss->landings;
+	uint64_t ns = 0;
+
+	*hits = 0;
+	for (size_t class = 0; class < RT_INSN_CLASSES; class ++) {
+		*hits += cnt[class];
+		ns += cnt[class] * p->entry_ns[class];
+	}
+	return ns;
+}
+
 static uint64_t probes_at(const struct overhead *o, const struct prices *p, uint64_t *hits)
 {
 	const struct object *obj = tracer__object(o->tracer);
@@ -51,6 +66,8 @@ static uint64_t probes_at(const struct overhead *o, const struct prices *p, uint
 		ns += governor__cost_at(obj, o->plan, p, fn, &some);
 		all += some;
 	}
+	ns += landings_at(o, p, &some);
+	all += some;
 	if (memory) {
 		ns += memory__cost_ns(memory, p, &some);
 		all += some;
@@ -96,6 +113,8 @@ void overhead__fill(const struct overhead *o, const struct prices *p, uint64_t f
 	uint64_t hits, ns = functions_ns, used_ns = o->cpu_ns - o->begin_cpu_ns;
 
 	fill_tool(o, s);
+	ns += landings_at(o, p, &hits);
+	s->overhead.hits += hits;
 	if (memory) {
 		ns += memory__cost_ns(memory, p, &hits);
 		s->overhead.hits += hits;

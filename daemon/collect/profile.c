@@ -106,6 +106,7 @@ static int read_stacks(const struct profile_reader *r, struct reading *rd)
 		struct read_stack *out;
 
 		if (!stacks__get(r->stacks, i, &s) || s.kind == RT_STACK_ALLOC ||
+		    s.kind == RT_STACK_GROWTH ||
 		    !(s.cnt + rd->waiting[i] || s.kind == RT_STACK_WAKER))
 			continue;
 		out = vec__push(&rd->stacks);

@@ -94,9 +94,6 @@ static bool looks_dead(const struct rt_settled *thread, const struct rt_frame *f
 	return mem->code_cnt && !target__is_code(mem->code, mem->code_cnt, slot);
 }
 
-/* A moved entry site lies at most this far behind the function's first byte. */
-#define ENTRY_BLOCK_BYTES 128
-
 /* The first site of a function; sites are sorted by function. */
 static size_t first_site(const struct plan *plan, rt_u32 fn)
 {
@@ -121,7 +118,7 @@ static bool is_entry_of(const struct settler *s, rt_u32 fn, rt_u64 address,
 	for (size_t i = first_site(p, fn); i < p->site_cnt && p->sites[i].fn == fn; i++) {
 		rt_u64 entry = target__address(mem->exe, mem->exe_cnt, p->sites[i].offset);
 
-		if (p->sites[i].kind == RT_SITE_ENTRY && entry - address < ENTRY_BLOCK_BYTES)
+		if (p->sites[i].kind == RT_SITE_ENTRY && entry - address < PLAN_ENTRY_BLOCK_BYTES)
 			return true;
 	}
 	return false;
@@ -178,17 +175,17 @@ static enum call_verdict verdict_from(const struct settled_frame *was,
 static void count_frame(struct settler *s, struct settled_frame *f)
 {
 	const struct settled_frame *was = find_before(s, f);
-	bool stale;
+	bool decided;
 
 	f->verdict = was ? verdict_from(was, f) : CALL_UNDECIDED;
-	stale = f->looks_stale && f->verdict == CALL_UNDECIDED;
-	f->doubtful = f->looks_dead || stale || f->verdict == CALL_DEAD;
+	decided = f->verdict != CALL_UNDECIDED;
+	f->doubtful = f->looks_dead || f->verdict == CALL_DEAD || (f->looks_stale && !decided);
 	if (f->verdict == CALL_DEAD || (f->looks_dead && was && was->looks_dead)) {
 		s->dead[f->fn]++;
 		return;
 	}
 	s->in_flight[f->fn]++;
-	s->stale[f->fn] += stale;
+	s->stale[f->fn] += !decided && (f->looks_stale || (was && was->untold));
 }
 
 static int count_thread(struct settler *s, const struct rt_settled *thread,

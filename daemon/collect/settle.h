@@ -27,8 +27,9 @@ int settler__pass(struct settler *s);
 /* Of the last pass. */
 rt_u64 settler__in_flight(const struct settler *s, rt_u32 fn); /* the dead left out */
 /*
- * Of those: perhaps dead. Their return address follows a call of some other function, so the slot
- * was used anew, or they were reached by a tail jump; and no witness has decided which.
+ * Of those: perhaps dead, for all that is known. Their return address follows a call of some other
+ * function, so the slot was used anew, or they were reached by a tail jump; or calls may be left
+ * unseen, and no stack tells of this one.
  */
 rt_u64 settler__stale(const struct settler *s, rt_u32 fn);
 /* Begun before its exits went unseen: how they end nobody will know. Not in flight. */
@@ -53,6 +54,7 @@ struct settled_frame {
 	bool looks_dead, looks_stale;
 	/* the witness's, between two passes; what it says stays with the call */
 	enum call_verdict verdict;
+	bool untold; /* it was asked at last and could not tell */
 	rt_u64 seen; /* the native frame found at its place (RT_FRAME_PC) */
 };
 struct settled_frame *settler__frames(struct settler *s, size_t *cnt);

@@ -16,8 +16,8 @@
 #include "base/vec.h"
 #include "collect/onstack.h"
 
-#define TRIES 10
-#define PAUSE_NS (3 * NS_PER_MS) /* a thread that serves requests blocks now and then */
+#define TRIES 20
+#define PAUSE_NS (2 * NS_PER_MS) /* a thread that serves requests blocks now and then */
 
 /* ---- what was seen ---- */
 
@@ -42,7 +42,7 @@ int witness__recall(struct settler *s, const struct waiting *w)
 		if (f[i].verdict == CALL_DEAD || f[i].seen)
 			continue;
 		t = waiting__thread(w, f[i].tid);
-		if (t && t->moves)
+		if (t && !t->depth)
 			left++;
 		else if (t)
 			hear_one(&f[i], t);
@@ -61,8 +61,14 @@ void witness__look_patiently(struct settler *s, struct waiting *w)
 {
 	const struct timespec pause = { .tv_nsec = PAUSE_NS };
 
+	struct settled_frame *f;
+	size_t cnt;
+
 	for (int try = 0; try < TRIES && witness__look(s, w) > 0; try++)
 		nanosleep(&pause, NULL);
+	f = settler__frames(s, &cnt);
+	for (size_t i = 0; i < cnt; i++)
+		f[i].untold = f[i].verdict == CALL_UNDECIDED;
 }
 
 /* ---- whose it is ---- */
@@ -81,17 +87,31 @@ static bool is_symbol_of(const struct plan_fn *fn, const char *symbol)
 	return false;
 }
 
+/* By its place, whatever it is called. */
+static bool is_entered_at(const struct plan *plan, uint32_t fn, const struct named_fn *found)
+{
+	for (size_t i = found->start ? 0 : plan->site_cnt; i < plan->site_cnt; i++) {
+		const struct plan_site *s = &plan->sites[i];
+
+		if (s->fn == fn && s->kind == RT_SITE_ENTRY && s->object == found->object &&
+		    s->vaddr - found->start < PLAN_ENTRY_BLOCK_BYTES)
+			return true;
+	}
+	return false;
+}
+
 /*
  * Somebody else's frame where a call returned through means that the call was left. Return probes
  * see no end at a jump to another function: there it may as well be the call that goes on.
  */
 static enum call_verdict judge(const struct plan *plan, uint32_t fn, const struct named *n)
 {
-	if (!n || !n->fn.symbol)
+	if (!n)
 		return CALL_UNDECIDED;
-	if (n->fn.row == fn || is_symbol_of(&plan->fns[fn], n->fn.symbol))
+	if (n->fn.row == fn || is_entered_at(plan, fn, &n->fn) ||
+	    (n->fn.symbol && is_symbol_of(&plan->fns[fn], n->fn.symbol)))
 		return CALL_ALIVE;
-	return plan->exit == PLAN_EXIT_URETPROBE ? CALL_UNDECIDED : CALL_DEAD;
+	return n->fn.symbol && plan->exit != PLAN_EXIT_URETPROBE ? CALL_DEAD : CALL_UNDECIDED;
 }
 
 int witness__name(struct settler *s, struct waiting *w, const struct plan *plan)

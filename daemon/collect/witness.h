@@ -17,7 +17,7 @@
 int witness__look(struct settler *s, struct waiting *w);
 /* The same of w's last look. */
 int witness__recall(struct settler *s, const struct waiting *w);
-/* Some times, as long as that helps, but not for long. */
+/* At last: some times, as long as that helps, but not for long. What it cannot tell is in doubt. */
 void witness__look_patiently(struct settler *s, struct waiting *w);
 
 /* Behind one of these: whose frames were found. The settler's next pass counts by it. 0 or -ENOMEM.

@@ -27,6 +27,9 @@ const struct flame_info flame_infos[] = {
 			       false, "--memory stacks, with native stacks" },
 	[FLAME_ALLOC_CALLS] = { "alloc-calls", "allocated memory by traced calls", "bytes", NULL,
 				true, true, "--memory stacks, with native stacks" },
+	[FLAME_MAPPED] = { "mapped", "address space mapped", "bytes", NULL, true, true,
+			   "--memory growth" },
+	[FLAME_FAULTS] = { "faults", "page faults", "faults", NULL, true, true, "--memory growth" },
 };
 
 static const enum profile_kind profile_of[FLAME_CNT] = { [FLAME_CPU] = PROFILE_CPU,
@@ -65,6 +68,8 @@ unsigned int flame__kinds(const struct snapshot *s)
 		kinds |= 1u << FLAME_LIVE | 1u << FLAME_ALLOC;
 	if (s->alloc_stack_cnt && has_native(s))
 		kinds |= 1u << FLAME_LIVE_CALLS | 1u << FLAME_ALLOC_CALLS;
+	if (s->memory && s->memory->native_growth_cnt && s->profiles)
+		kinds |= 1u << FLAME_FAULTS | (s->memory->has_maps ? 1u << FLAME_MAPPED : 0);
 	return kinds;
 }
 
@@ -259,6 +264,31 @@ static bool add_native(struct flames *f, struct flame_graph *g, const struct sna
 			 close_stack(g, first, lost, live ? m->native_lost_live_count : 0));
 }
 
+/* A stack often has one of the two only. */
+static bool add_growth(struct flames *f, struct flame_graph *g, const struct snapshot *s,
+		       bool mapped)
+{
+	const struct snapshot_memory *m = s->memory;
+	const struct snapshot_growth_stack *lost = m->native_growth_lost;
+	uint64_t value = lost ? (mapped ? lost->mapped_bytes : lost->page_faults) : 0;
+	size_t first = g->refs.cnt;
+
+	if (value && (!add_mark(f, g, "[stack not kept]") || !close_stack(g, first, value, 0)))
+		return false;
+	for (size_t i = 0; i < m->native_growth_cnt; i++) {
+		const struct snapshot_growth_stack *n = &m->native_growth[i];
+
+		value = mapped ? n->mapped_bytes : n->page_faults;
+		first = g->refs.cnt;
+		if (value &&
+		    (!add_root(f, g, NULL, n->truncated, n->depth) ||
+		     !add_frames(f, g, s->profiles, m->native_refs.data + n->first, n->depth) ||
+		     !close_stack(g, first, value, 0)))
+			return false;
+	}
+	return true;
+}
+
 static bool add_names(struct flames *f, struct flame_graph *g, const struct fn_index *x,
 		      const char *const *names, uint32_t depth, uint64_t value, uint64_t count)
 {
@@ -311,6 +341,9 @@ static bool add_kind(struct flames *f, enum flame_kind kind, const struct snapsh
 		if (f->native)
 			return add_native(f, g, s, kind == FLAME_LIVE);
 		return add_allocs(f, g, s, x, kind == FLAME_LIVE);
+	case FLAME_MAPPED:
+	case FLAME_FAULTS:
+		return add_growth(f, g, s, kind == FLAME_MAPPED);
 	default:
 		return add_allocs(f, g, s, x, kind == FLAME_LIVE_CALLS);
 	}
@@ -456,6 +489,19 @@ static void note_memory(const struct flames *f, enum flame_kind kind, struct str
 		strbuf__adds(out, "Some stacks were not kept: [stack not kept].\n");
 }
 
+static void note_growth(const struct snapshot_memory *m, enum flame_kind kind, struct strbuf *out)
+{
+	const struct snapshot_intervals *i =
+		kind == FLAME_MAPPED ? &m->map_sample : &m->fault_sample;
+	const struct snapshot_growth_stack *lost = m->native_growth_lost;
+
+	if (i->high_bytes > 1)
+		strbuf__addf(out, "Estimated from a sample, one of %llu to %llu bytes.\n",
+			     (unsigned long long)i->low_bytes, (unsigned long long)i->high_bytes);
+	if (lost && (kind == FLAME_MAPPED ? lost->mapped_bytes : lost->page_faults))
+		strbuf__adds(out, "Some stacks were not kept: [stack not kept].\n");
+}
+
 static void note_old(const struct flames *f, enum flame_kind kind, struct strbuf *out)
 {
 	double scale = flames__old_scale(f, kind);
@@ -497,8 +543,10 @@ void flames__notes(const struct flames *f, enum flame_kind kind, struct strbuf *
 		note_profile(s->profiles->of[profile_of[kind]], kind, out);
 	if (kind == FLAME_CALLS)
 		note_calls(s, out);
-	if (kind >= FLAME_LIVE)
+	if (kind >= FLAME_LIVE && kind <= FLAME_ALLOC_CALLS)
 		note_memory(f, kind, out);
+	if (kind == FLAME_MAPPED || kind == FLAME_FAULTS)
+		note_growth(s->memory, kind, out);
 	if (f->ask.old)
 		note_old(f, kind, out);
 	for (size_t i = 0; i < s->reason_cnt; i++) {

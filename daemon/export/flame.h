@@ -29,14 +29,16 @@ enum flame_kind {
 	FLAME_ALLOC,
 	FLAME_LIVE_CALLS,
 	FLAME_ALLOC_CALLS,
+	FLAME_MAPPED,
+	FLAME_FAULTS,
 };
-#define FLAME_CNT (FLAME_ALLOC_CALLS + 1)
+#define FLAME_CNT (FLAME_FAULTS + 1)
 #define FLAME_ANY FLAME_CNT
 
 struct flame_info {
 	const char *word;  /* as in --kind */
 	const char *title; /* "CPU time" */
-	const char *unit;  /* of values: "samples", "ns", "bytes" */
+	const char *unit;  /* of values: "samples", "ns", "bytes", "faults" */
 	const char *count; /* what counts are: "waits"; NULL: there are none */
 	bool adds_up;	   /* a frame's count is that of all stacks through it; else its own only */
 	bool rate;	   /* grows with the window */

@@ -66,5 +66,7 @@ void json__estimated(struct jsonw *w, bool estimated, uint64_t live_error_bytes)
 void json__alloc_stacks(struct jsonw *w, const struct snapshot *s);
 /* "native" and "native_lost" likewise. */
 void json__native(struct jsonw *w, const struct snapshot *s);
+/* "native_growth" and what belongs to it. */
+void json__native_growth(struct jsonw *w, const struct snapshot *s);
 
 #endif

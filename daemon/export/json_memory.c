@@ -230,5 +230,7 @@ void json__memory(struct jsonw *w, const struct snapshot *s)
 		json__alloc_stacks(w, s);
 	if (m && m->native)
 		json__native(w, s);
+	if (m && m->native_growth)
+		json__native_growth(w, s);
 	jsonw__close(w, '}');
 }

@@ -259,3 +259,60 @@ void json__native(struct jsonw *w, const struct snapshot *s)
 	put_uint(w, "alloc_count", m->native_lost.alloc_count);
 	jsonw__close(w, '}');
 }
+
+/* ---- native stacks of what makes the process larger ---- */
+
+static void growth_figures(struct jsonw *w, const struct snapshot_growth_stack *g, bool has_maps)
+{
+	put_uint(w, "page_faults", g->page_faults);
+	put_uint(w, "page_faults_error", g->page_faults_error);
+	put_uint_if(w, "changes", has_maps, g->changes);
+	put_uint_if(w, "mapped_bytes", has_maps, g->mapped_bytes);
+	put_uint_if(w, "mapped_error_bytes", has_maps, g->mapped_error_bytes);
+	put_uint_if(w, "unmapped_bytes", has_maps, g->unmapped_bytes);
+	put_uint_if(w, "unmapped_error_bytes", has_maps, g->unmapped_error_bytes);
+	if (has_maps) {
+		jsonw__key(w, "data_bytes");
+		jsonw__int(w, g->data_bytes);
+	} else {
+		put_null(w, "data_bytes");
+	}
+	put_uint_if(w, "data_error_bytes", has_maps, g->data_error_bytes);
+	put_uint(w, "samples", g->samples);
+}
+
+static void intervals(struct jsonw *w, const char *key, const struct snapshot_intervals *i)
+{
+	jsonw__key(w, key);
+	jsonw__open(w, '{');
+	put_uint(w, "low_bytes", i->low_bytes);
+	put_uint(w, "high_bytes", i->high_bytes);
+	jsonw__close(w, '}');
+}
+
+void json__native_growth(struct jsonw *w, const struct snapshot *s)
+{
+	const struct snapshot_memory *m = s->memory;
+
+	jsonw__key(w, "native_growth");
+	jsonw__open(w, '[');
+	for (size_t i = 0; i < m->native_growth_cnt; i++) {
+		const struct snapshot_growth_stack *g = &m->native_growth[i];
+
+		jsonw__line(w);
+		jsonw__open(w, '{');
+		refs(w, "frames", m->native_refs.data + g->first, g->depth);
+		if (g->truncated)
+			put_string(w, "truncated", g->truncated);
+		growth_figures(w, g, m->has_maps);
+		jsonw__close(w, '}');
+	}
+	jsonw__close(w, ']');
+	section(w, "native_growth_lost", '{');
+	growth_figures(w, m->native_growth_lost, m->has_maps);
+	jsonw__close(w, '}');
+	section(w, "native_growth_sample", '{');
+	intervals(w, "maps", &m->map_sample);
+	intervals(w, "faults", &m->fault_sample);
+	jsonw__close(w, '}');
+}

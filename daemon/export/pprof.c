@@ -29,6 +29,8 @@ static const struct {
 	[FLAME_ALLOC] = { { "alloc_space", "bytes" }, { NULL, NULL } },
 	[FLAME_LIVE_CALLS] = { { "inuse_objects", "count" }, { "inuse_space", "bytes" } },
 	[FLAME_ALLOC_CALLS] = { { "alloc_space", "bytes" }, { NULL, NULL } },
+	[FLAME_MAPPED] = { { "mapped_space", "bytes" }, { NULL, NULL } },
+	[FLAME_FAULTS] = { { "page_faults", "count" }, { NULL, NULL } },
 };
 
 /* Everything lies in the arena; the first failed allocation is remembered. */

@@ -466,7 +466,8 @@ int plan__build(const struct sources *sources, const struct plan_request *req,
 		return -ENOMEM;
 	plan->exit = req->exit;
 	err = build(&b, sources, req, profile, reason);
-	plan->unswept = b.leaps & ~b.swept;
+	/* beside return probes there are none on catches */
+	plan->unswept = b.leaps & ~(plan->exit == PLAN_EXIT_URETPROBE ? 0 : b.swept);
 	give(&b);
 	if (!err)
 		err = allocators__choose(plan, req);

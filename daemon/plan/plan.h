@@ -90,6 +90,9 @@ enum plan_refusal {
 const char *plan_refusal_text(enum plan_refusal why);
 const char *plan_exit_text(enum plan_exit exit); /* as --exit names it */
 
+/* A moved entry site lies at most this far behind the function's first byte. */
+#define PLAN_ENTRY_BLOCK_BYTES 128u
+
 struct plan_site {
 	uint64_t offset; /* in the file: what the kernel wants */
 	uint64_t vaddr;	 /* as linked: what verification wants */

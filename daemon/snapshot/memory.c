@@ -26,6 +26,8 @@ void snapshot_memory__free(struct snapshot_memory *m)
 		free(m->allocators[i].classes);
 	free(m->allocators);
 	free(m->growth);
+	free(m->native_growth);
+	free(m->native_growth_lost);
 	free(m->native);
 	vec__free(&m->native_refs);
 	free(m);

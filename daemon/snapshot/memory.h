@@ -25,6 +25,7 @@ static inline int64_t sums__live_count(const struct snapshot_sums *s)
 }
 
 struct snapshot_native;
+struct snapshot_growth_stack;
 
 /* Class 0 are blocks of 0 bytes, class n those of 2^(n-1) to 2^n - 1. */
 #define SNAPSHOT_SIZE_CLASSES 48
@@ -65,6 +66,11 @@ struct snapshot_growth {
 	uint64_t page_faults;
 	uint64_t mapped_bytes, unmapped_bytes; /* of address space */
 	int64_t data_bytes;		       /* net change of private writable mappings */
+};
+
+/* A sample of one of so many bytes; it may have been changed meanwhile. 1: each event is in it. */
+struct snapshot_intervals {
+	uint64_t low_bytes, high_bytes;
 };
 
 #define SNAPSHOT_HISTORY 64u
@@ -109,6 +115,10 @@ struct snapshot_memory {
 	size_t allocator_cnt;
 	struct snapshot_growth *growth; /* owned, most first */
 	size_t growth_cnt;
+	struct snapshot_growth_stack *native_growth; /* owned, most first; NULL: not kept */
+	size_t native_growth_cnt;
+	struct snapshot_growth_stack *native_growth_lost; /* owned: all whose stack was not kept */
+	struct snapshot_intervals map_sample, fault_sample;
 	/* now and then, at equal distances */
 	uint64_t history_interval_ns;
 	uint32_t history_cnt;

@@ -148,6 +148,21 @@ struct snapshot_native {
 };
 #define SNAPSHOT_NO_STACK UINT32_MAX
 
+/* Who made the process larger, by native stack: memory.native_growth of the document. What the
+ * events of the sample stand for; errors: half the width of the 95 % interval, 0 of what is exact.
+ */
+struct snapshot_growth_stack {
+	uint32_t first, depth; /* memory->native_refs.data[first ...]: frames of the profiles */
+	const char *truncated;
+	uint64_t page_faults, page_faults_error;
+	uint64_t changes; /* of the memory map */
+	uint64_t mapped_bytes, mapped_error_bytes;
+	uint64_t unmapped_bytes, unmapped_error_bytes;
+	int64_t data_bytes; /* net change of private writable mappings */
+	uint64_t data_error_bytes;
+	uint64_t samples; /* events that this is from */
+};
+
 /* Empty; NULL: no memory. free takes NULL. */
 struct snapshot_profiles *profiles__new(void);
 void profiles__free(struct snapshot_profiles *p);

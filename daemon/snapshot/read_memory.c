@@ -264,13 +264,13 @@ static void read_native_figures(struct reader *r, json_t *o, struct snapshot_nat
 }
 
 static void read_native_frames(struct reader *r, json_t *o, struct snapshot_memory *m,
-			       struct snapshot_native *n)
+			       uint32_t *first, uint32_t *depth)
 {
 	json_t *list = get_array(r, o, "frames");
 	size_t frame_cnt = r->s->profiles ? r->s->profiles->frames.cnt : 0;
 
-	n->first = (uint32_t)m->native_refs.cnt;
-	n->depth = (uint32_t)json_array_size(list);
+	*first = (uint32_t)m->native_refs.cnt;
+	*depth = (uint32_t)json_array_size(list);
 	for (size_t i = 0; i < json_array_size(list) && !r->err; i++) {
 		uint64_t ref = to_uint(r, json_array_get(list, i), "frames");
 		uint32_t *slot = vec__push(&m->native_refs) ?: nomem(r);
@@ -302,7 +302,7 @@ static void read_native(struct reader *r, json_t *memory, struct snapshot_memory
 		struct snapshot_native *n = &m->native[m->native_cnt++];
 		json_t *o = get_row(r, list, i);
 
-		read_native_frames(r, o, m, n);
+		read_native_frames(r, o, m, &n->first, &n->depth);
 		n->truncated = get_string_or_null(r, o, "truncated");
 		n->stack = SNAPSHOT_NO_STACK;
 		if (!is_null(o, "stack"))
@@ -310,6 +310,57 @@ static void read_native(struct reader *r, json_t *memory, struct snapshot_memory
 		if (n->stack != SNAPSHOT_NO_STACK && n->stack >= r->s->alloc_stack_cnt)
 			wrong(r, "stack", "is no place in memory.stacks");
 		read_native_figures(r, o, n);
+	}
+}
+
+static void read_growth_figures(struct reader *r, json_t *o, struct snapshot_growth_stack *g)
+{
+	g->page_faults = get_uint(r, o, "page_faults");
+	g->page_faults_error = get_uint(r, o, "page_faults_error");
+	g->changes = get_uint_or_0(r, o, "changes");
+	g->mapped_bytes = get_uint_or_0(r, o, "mapped_bytes");
+	g->mapped_error_bytes = get_uint_or_0(r, o, "mapped_error_bytes");
+	g->unmapped_bytes = get_uint_or_0(r, o, "unmapped_bytes");
+	g->unmapped_error_bytes = get_uint_or_0(r, o, "unmapped_error_bytes");
+	g->data_bytes = int_or_0(r, o, "data_bytes");
+	g->data_error_bytes = get_uint_or_0(r, o, "data_error_bytes");
+	g->samples = get_uint(r, o, "samples");
+}
+
+static void read_intervals(struct reader *r, json_t *o, const char *key,
+			   struct snapshot_intervals *out)
+{
+	json_t *i = get_object(r, o, key);
+
+	out->low_bytes = get_uint(r, i, "low_bytes");
+	out->high_bytes = get_uint(r, i, "high_bytes");
+}
+
+static void read_native_growth(struct reader *r, json_t *memory, struct snapshot_memory *m)
+{
+	json_t *list, *sample;
+
+	r->part = "memory";
+	r->row = NO_ROW;
+	if (is_null(memory, "native_growth"))
+		return;
+	list = get_array(r, memory, "native_growth");
+	sample = get_object(r, memory, "native_growth_sample");
+	read_intervals(r, sample, "maps", &m->map_sample);
+	read_intervals(r, sample, "faults", &m->fault_sample);
+	m->native_growth_lost = zeroed(r, 1, sizeof(*m->native_growth_lost));
+	m->native_growth = zeroed(r, json_array_size(list) + 1, sizeof(*m->native_growth));
+	if (r->err)
+		return;
+	read_growth_figures(r, get_object(r, memory, "native_growth_lost"), m->native_growth_lost);
+	r->part = "memory.native_growth";
+	for (size_t i = 0; i < json_array_size(list) && !r->err; i++) {
+		struct snapshot_growth_stack *g = &m->native_growth[m->native_growth_cnt++];
+		json_t *o = get_row(r, list, i);
+
+		read_native_frames(r, o, m, &g->first, &g->depth);
+		g->truncated = get_string_or_null(r, o, "truncated");
+		read_growth_figures(r, o, g);
 	}
 }
 
@@ -326,6 +377,8 @@ void read_memory(struct reader *r, json_t *doc)
 			read_whole(r, memory, r->s->memory);
 	}
 	read_stacks(r, memory);
-	if (r->s->memory)
+	if (r->s->memory) {
 		read_native(r, memory, r->s->memory);
+		read_native_growth(r, memory, r->s->memory);
+	}
 }

@@ -99,7 +99,7 @@ static const struct mark {
 	{ 'u', true, unwound,
 	  "left without returning (a panic, longjmp, a thread's exit), not timed" },
 	{ 'i', true, in_flight, "still running at the end, not timed" },
-	{ '?', true, stale, "running or ended unseen: its stack frame was reused" },
+	{ '?', true, stale, "running, or left unseen: no stack tells" },
 	{ 'n', true, untimed, "counted, but not timed: see lost" },
 	{ 'h', true, hist_lost, "missing in P50 to P99: no histogram space left" },
 	{ 'p', false, overcorrected,

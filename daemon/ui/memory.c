@@ -9,18 +9,17 @@
 #include "base/strbuf.h"
 #include "base/utf8.h"
 #include "snapshot/snapshot.h"
+#include "ui/memory_parts.h"
 #include "ui/text.h"
 
 #define ROWS_SHOWN 8
-#define GROWTH_SHOWN 4
 #define FRAMES_SHOWN 6u
 #define NATIVES_SHOWN 2
-#define NATIVES_ALONE 3
 #define NATIVE_FRAMES_SHOWN 12u
 #define FRAMES_BEHIND_OWN 2u
 #define SPARKS 30u
+#define PAST_BYTES (1 << 20)
 #define NUMBERS_WIDTH 56 /* of a table's columns behind the name */
-#define GROWTH_WIDTH 40
 
 void memory__bytes(char *out, double bytes)
 {
@@ -37,15 +36,15 @@ void memory__bytes(char *out, double bytes)
 		 v, units[unit]);
 }
 
-static void signed_bytes(char *out, double bytes)
+void memory__signed_bytes(char *out, double bytes)
 {
 	if (bytes > 0)
 		*out++ = '+';
 	memory__bytes(out, bytes);
 }
 
-static void line(struct strbuf *out, const struct memory_view *v, enum text_style style,
-		 const char *text)
+void memory__line(struct strbuf *out, const struct memory_view *v, enum text_style style,
+		  const char *text)
 {
 	struct strbuf safe = STRBUF_INIT;
 
@@ -97,7 +96,7 @@ static void process(const struct snapshot_memory *m, const struct memory_view *v
 	char rss[TEXT_CELL], growth[TEXT_CELL], anon[TEXT_CELL], mapped[TEXT_CELL];
 
 	memory__bytes(rss, (double)m->rss_bytes);
-	signed_bytes(growth, (double)(int64_t)(m->rss_bytes - m->rss_start_bytes));
+	memory__signed_bytes(growth, (double)(int64_t)(m->rss_bytes - m->rss_start_bytes));
 	memory__bytes(anon, (double)m->anon_bytes);
 	memory__bytes(mapped, (double)m->mapped_bytes);
 	strbuf__addf(text, "Memory: %s resident (%s since the attach), %s of it anonymous;", rss,
@@ -128,7 +127,7 @@ static void live(const struct snapshot_memory *m, struct strbuf *text)
 	char bytes[TEXT_CELL], made[TEXT_CELL], freed[TEXT_CELL], error[TEXT_CELL];
 	const char *about = m->estimated ? "~" : "";
 
-	signed_bytes(bytes, (double)sums__live_bytes(&m->sums));
+	memory__signed_bytes(bytes, (double)sums__live_bytes(&m->sums));
 	memory__bytes(made, (double)m->sums.alloc_bytes);
 	memory__bytes(freed, (double)m->sums.freed_bytes);
 	memory__bytes(error, (double)m->live_error_bytes);
@@ -148,13 +147,13 @@ static void live(const struct snapshot_memory *m, struct strbuf *text)
 		sampled(m, text);
 }
 
-static void lines(struct strbuf *out, const struct memory_view *v, enum text_style style,
-		  struct strbuf *text)
+void memory__lines(struct strbuf *out, const struct memory_view *v, enum text_style style,
+		   struct strbuf *text)
 {
 	char *save = NULL;
 
 	for (char *l = strtok_r(text->s, "\n", &save); l; l = strtok_r(NULL, "\n", &save))
-		line(out, v, style, l);
+		memory__line(out, v, style, l);
 	strbuf__free(text);
 }
 
@@ -172,13 +171,13 @@ static int by_live(const void *a, const void *b, void *arg)
 	return x->alloc_bytes < y->alloc_bytes ? 1 : x->alloc_bytes > y->alloc_bytes ? -1 : 0;
 }
 
-static void cell(struct strbuf *out, const struct memory_view *v, const char *text, int width)
+void memory__cell(struct strbuf *out, const struct memory_view *v, const char *text, int width)
 {
 	text__cell(out, text, width, STYLE_PLAIN, v->colour);
 }
 
 /* What a table's other columns leave for names, as far as they need it. */
-static int name_width(const struct memory_view *v, unsigned int numbers)
+int memory__name_width(const struct memory_view *v, unsigned int numbers)
 {
 	unsigned int room = v->width > numbers + 20 ? v->width - numbers : 20;
 
@@ -209,11 +208,12 @@ static void head(struct strbuf *out, const struct memory_view *v)
 {
 	struct strbuf row = STRBUF_INIT;
 
-	text__cell(&row, "Allocating function", -name_width(v, NUMBERS_WIDTH), STYLE_PLAIN, false);
+	text__cell(&row, "Allocating function", -memory__name_width(v, NUMBERS_WIDTH), STYLE_PLAIN,
+		   false);
 	strbuf__addf(&row, " %9s %8s %9s %9s %8s %7s", "Live", "Blocks", "Allocated", "Allocs",
 		     "Each", "Freed");
 	strbuf__addc(out, '\n');
-	line(out, v, STYLE_BOLD, row.s);
+	memory__line(out, v, STYLE_BOLD, row.s);
 	strbuf__free(&row);
 }
 
@@ -224,22 +224,22 @@ static void row(struct strbuf *out, const struct memory_view *v, const struct sn
 	char text[TEXT_CELL + 1] = "~";
 	int about = fn->alloc_estimated;
 
-	text__name(&name, fn->name, (size_t)name_width(v, NUMBERS_WIDTH));
-	cell(out, v, name.s, -name_width(v, NUMBERS_WIDTH));
+	text__name(&name, fn->name, (size_t)memory__name_width(v, NUMBERS_WIDTH));
+	memory__cell(out, v, name.s, -memory__name_width(v, NUMBERS_WIDTH));
 	memory__bytes(text + about, (double)sums__live_bytes(a));
-	cell(out, v, text, 10);
+	memory__cell(out, v, text, 10);
 	text[0] = '~';
 	snprintf(text + about, sizeof(text) - 1, "%" PRId64, sums__live_count(a));
-	cell(out, v, text, 9);
+	memory__cell(out, v, text, 9);
 	memory__bytes(text, (double)a->alloc_bytes);
-	cell(out, v, text, 10);
+	memory__cell(out, v, text, 10);
 	text__count(text, a->alloc_count, 9);
-	cell(out, v, text, 10);
+	memory__cell(out, v, text, 10);
 	memory__bytes(text, (double)a->alloc_bytes / (double)a->alloc_count);
-	cell(out, v, text, 9);
+	memory__cell(out, v, text, 9);
 	text[0] = '~';
 	text__percent(text + about, (double)a->freed_count / (double)a->alloc_count);
-	cell(out, v, text, 8);
+	memory__cell(out, v, text, 8);
 	strbuf__addc(out, '\n');
 	strbuf__free(&name);
 }
@@ -264,7 +264,7 @@ static void functions(struct strbuf *out, const struct memory_view *v, const str
 		row(out, v, &s->fns[order[i]]);
 	if (n > limit) {
 		strbuf__addf(&more, "... and %zu more", n - limit);
-		lines(out, v, STYLE_DIM, &more);
+		memory__lines(out, v, STYLE_DIM, &more);
 	}
 	free(order);
 }
@@ -280,7 +280,7 @@ static void path(struct strbuf *out, const struct memory_view *v, const char *co
 
 		strbuf__adds(&text, i ? "  → " : "    ");
 		text__name(&text, frames[i], v->width > 24 ? v->width - 4 : 20);
-		lines(out, v, STYLE_PLAIN, &text);
+		memory__lines(out, v, STYLE_PLAIN, &text);
 	}
 }
 
@@ -295,14 +295,13 @@ static uint32_t last_own(const struct snapshot *s, const uint32_t *refs, uint32_
 
 /* The innermost frames, without std's above the role's own and with a few behind the last of them.
  */
-static void native_path(struct strbuf *out, const struct memory_view *v, const struct snapshot *s,
-			const struct snapshot_native *n)
+void memory__native_path(struct strbuf *out, const struct memory_view *v, const struct snapshot *s,
+			 uint32_t first, uint32_t depth)
 {
-	const uint32_t *refs = s->memory->native_refs.data + n->first;
+	const uint32_t *refs = s->memory->native_refs.data + first;
 	const char *names[NATIVE_FRAMES_SHOWN];
-	uint32_t last = last_own(s, refs, n->depth), cnt = 0;
-	uint32_t at =
-		last + 1 + FRAMES_BEHIND_OWN < n->depth ? last + 1 + FRAMES_BEHIND_OWN : n->depth;
+	uint32_t last = last_own(s, refs, depth), cnt = 0;
+	uint32_t at = last + 1 + FRAMES_BEHIND_OWN < depth ? last + 1 + FRAMES_BEHIND_OWN : depth;
 
 	for (; at && cnt < NATIVE_FRAMES_SHOWN; at--) {
 		const struct snapshot_frame *f = &s->profiles->frames.data[refs[at - 1]];
@@ -317,7 +316,7 @@ static void native_path(struct strbuf *out, const struct memory_view *v, const s
 static void top_natives(struct strbuf *out, const struct memory_view *v, const struct snapshot *s)
 {
 	const struct snapshot_memory *m = s->memory;
-	size_t limit = v->limit ? v->limit : NATIVES_ALONE;
+	size_t limit = v->limit ? v->limit : MEMORY_NATIVES_SHOWN;
 	const char *about = m->sample_bytes > 1 ? "~" : "";
 
 	for (size_t i = 0; i < m->native_cnt && i < limit && s->profiles; i++) {
@@ -333,8 +332,8 @@ static void top_natives(struct strbuf *out, const struct memory_view *v, const s
 			strbuf__addf(&text, " ± %s", error);
 		strbuf__addf(&text, " in %s%" PRIu64 " blocks, of %s%s allocated in", about,
 			     n->live_count, about, made);
-		lines(out, v, STYLE_PLAIN, &text);
-		native_path(out, v, s, n);
+		memory__lines(out, v, STYLE_PLAIN, &text);
+		memory__native_path(out, v, s, n->first, n->depth);
 	}
 }
 
@@ -373,8 +372,8 @@ static void natives(struct strbuf *out, const struct memory_view *v, const struc
 			strbuf__addf(&text, " ± %s", error);
 		strbuf__addf(&text,
 			     " of it%s:", all[i]->truncated ? " (not followed to its root)" : "");
-		lines(out, v, STYLE_DIM, &text);
-		native_path(out, v, s, all[i]);
+		memory__lines(out, v, STYLE_DIM, &text);
+		memory__native_path(out, v, s, all[i]->first, all[i]->depth);
 	}
 	free(all);
 }
@@ -395,7 +394,7 @@ static void suspect(struct strbuf *out, const struct memory_view *v,
 		     " blocks older than %gs "
 		     "(the oldest %s), allocated in",
 		     about, rate, error, about, bytes, about, a->old_count, leak_after_s, age);
-	lines(out, v, STYLE_WARM, &text);
+	memory__lines(out, v, STYLE_WARM, &text);
 	path(out, v, a->frames, a->depth, FRAMES_SHOWN);
 }
 
@@ -422,7 +421,8 @@ static void no_suspects(struct strbuf *out, const struct memory_view *v, const s
 		strbuf__addf(&text, "No call path looks like a leak%s.",
 			     m->sampled ? ", as far as the sample shows" : "");
 	if (text.len)
-		line(out, v, m->reliable && !m->unowned_count ? STYLE_DIM : STYLE_WARM, text.s);
+		memory__line(out, v, m->reliable && !m->unowned_count ? STYLE_DIM : STYLE_WARM,
+			     text.s);
 	strbuf__free(&text);
 }
 
@@ -447,125 +447,30 @@ static void suspects(struct strbuf *out, const struct memory_view *v, const stru
 	free(all);
 }
 
-/* ---- who makes the process larger ---- */
-
-static void growth_head(struct strbuf *out, const struct memory_view *v,
-			const struct snapshot_memory *m)
+/* What the process grew by, and its allocators' live blocks do not explain. */
+static double unexplained(const struct snapshot_memory *m)
 {
-	struct strbuf row = STRBUF_INIT;
+	int64_t live = sums__live_bytes(&m->sums);
+	int64_t grown =
+		m->has_maps ? m->data_growth_bytes : (int64_t)(m->rss_bytes - m->rss_start_bytes);
 
-	text__cell(&row, "Grows in", -name_width(v, GROWTH_WIDTH), STYLE_PLAIN, false);
-	strbuf__addf(&row, " %9s", "Faults");
-	if (m->has_maps)
-		strbuf__addf(&row, " %9s %9s %9s", "Data", "Mapped", "Unmapped");
-	strbuf__addc(out, '\n');
-	line(out, v, STYLE_BOLD, row.s);
-	strbuf__free(&row);
+	return (double)(grown - (live > 0 ? live : 0));
 }
 
-static void growth_name(struct strbuf *out, const struct memory_view *v,
-			const struct snapshot_growth *g)
+/* Who maps memory past the allocators is told in all modes, where it is much. */
+static void past_allocators(struct strbuf *out, const struct memory_view *v,
+			    const struct snapshot *s)
 {
-	struct strbuf name = STRBUF_INIT, full = STRBUF_INIT;
-
-	if (g->thread) {
-		strbuf__adds(&full, "[thread ");
-		utf8__add_printable(&full, g->thread);
-		strbuf__addc(&full, ']');
-	} else {
-		strbuf__adds(&full, g->frames[g->depth - 1]);
-	}
-	text__name(&name, full.s ? full.s : "", (size_t)name_width(v, GROWTH_WIDTH));
-	cell(out, v, name.s, -name_width(v, GROWTH_WIDTH));
-	strbuf__free(&name);
-	strbuf__free(&full);
-}
-
-static void growth_row(struct strbuf *out, const struct memory_view *v,
-		       const struct snapshot_memory *m, const struct snapshot_growth *g)
-{
+	double bytes = unexplained(s->memory);
 	char text[TEXT_CELL];
+	struct strbuf words = STRBUF_INIT;
 
-	growth_name(out, v, g);
-	text__count(text, g->page_faults, 9);
-	cell(out, v, text, 10);
-	if (m->has_maps) {
-		signed_bytes(text, (double)g->data_bytes);
-		cell(out, v, text, 10);
-		memory__bytes(text, (double)g->mapped_bytes);
-		cell(out, v, text, 10);
-		memory__bytes(text, (double)g->unmapped_bytes);
-		cell(out, v, text, 10);
-	}
-	strbuf__addc(out, '\n');
-}
-
-static bool is_same_growth(const struct snapshot_growth *a, const struct snapshot_growth *b)
-{
-	if (!a->thread != !b->thread)
-		return false;
-	if (a->thread)
-		return !strcmp(a->thread, b->thread);
-	return !strcmp(a->frames[a->depth - 1], b->frames[b->depth - 1]);
-}
-
-static void add_growth(struct snapshot_growth *to, const struct snapshot_growth *g)
-{
-	to->page_faults += g->page_faults;
-	to->mapped_bytes += g->mapped_bytes;
-	to->unmapped_bytes += g->unmapped_bytes;
-	to->data_bytes += g->data_bytes;
-}
-
-static int by_growth(const void *a, const void *b)
-{
-	const struct snapshot_growth *x = a, *y = b;
-	int64_t gx = x->data_bytes + (int64_t)x->page_faults * 4096;
-	int64_t gy = y->data_bytes + (int64_t)y->page_faults * 4096;
-
-	return gx < gy ? 1 : gx > gy ? -1 : 0;
-}
-
-/* By function: two paths to one would look alike here, the file has them apart. NULL: no memory. */
-static struct snapshot_growth *merge_growth(const struct snapshot_memory *m, size_t *cnt)
-{
-	struct snapshot_growth *all = calloc(m->growth_cnt + 1, sizeof(*all));
-
-	*cnt = 0;
-	for (size_t i = 0; all && i < m->growth_cnt; i++) {
-		size_t at = 0;
-
-		while (at < *cnt && !is_same_growth(&all[at], &m->growth[i]))
-			at++;
-		if (at < *cnt)
-			add_growth(&all[at], &m->growth[i]);
-		else
-			all[(*cnt)++] = m->growth[i];
-	}
-	if (*cnt)
-		qsort(all, *cnt, sizeof(*all), by_growth);
-	return all;
-}
-
-static void growth(struct strbuf *out, const struct memory_view *v, const struct snapshot_memory *m)
-{
-	size_t limit = v->limit ? v->limit : GROWTH_SHOWN, cnt;
-	struct snapshot_growth *all = merge_growth(m, &cnt);
-	struct strbuf more = STRBUF_INIT;
-
-	if (!all)
-		out->oom = true;
-	if (cnt)
-		growth_head(out, v, m);
-	for (size_t i = 0; i < cnt && i < limit; i++)
-		growth_row(out, v, m, &all[i]);
-	if (cnt > limit) {
-		strbuf__addf(&more, "... and %zu more", cnt - limit);
-		lines(out, v, STYLE_DIM, &more);
-	}
-	free(all);
-	if (m->maps_why)
-		line(out, v, STYLE_DIM, m->maps_why);
+	if (bytes < PAST_BYTES || !s->memory->growth_cnt)
+		return;
+	memory__bytes(text, bytes);
+	strbuf__addf(&words, "The process grew by %s more than the blocks that are live:", text);
+	memory__lines(out, v, STYLE_PLAIN, &words);
+	memory__growth(out, v, s);
 }
 
 void memory__section(const struct snapshot *s, const struct memory_view *of, struct strbuf *out)
@@ -579,16 +484,17 @@ void memory__section(const struct snapshot *s, const struct memory_view *of, str
 	fitted.longest = longest_name(s);
 	text__gap(out);
 	process(m, view, &text);
-	lines(out, view, STYLE_PLAIN, &text);
+	memory__lines(out, view, STYLE_PLAIN, &text);
 	if (m->source) {
 		live(m, &text);
-		lines(out, view, STYLE_PLAIN, &text);
+		memory__lines(out, view, STYLE_PLAIN, &text);
 		functions(out, view, s);
 		if (!s->fn_cnt)
 			top_natives(out, view, s);
 		if (m->mode == MEMORY_STACKS)
 			suspects(out, view, s);
+		past_allocators(out, view, s);
 	} else {
-		growth(out, view, m);
+		memory__growth(out, view, s);
 	}
 }

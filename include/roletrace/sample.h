@@ -28,6 +28,18 @@ static inline __attribute__((always_inline)) rt_u32 rt_sample_class(rt_u64 bytes
 	return (top - 2) * 8 + ((rt_u32)(bytes >> (top - 3)) & 7);
 }
 
+/*
+ * Without classes, for an interval of 2^shift bytes (shift up to 30) that may change between two
+ * events: of at least that many bytes each is in the sample, fewer are as likely as they are a
+ * share of it. The threshold of what has bytes, which are not 0.
+ */
+static inline __attribute__((always_inline)) rt_u32 rt_sample_threshold(rt_u64 bytes, rt_u32 shift)
+{
+	if (bytes >> shift)
+		return RT_SAMPLE_ALWAYS;
+	return (rt_u32)(bytes << (32 - shift));
+}
+
 /* Sums over a sample, as fractions: blocks rarely stand for a whole number. */
 #define RT_SAMPLE_COUNT_BITS 16u /* of numbers of blocks */
 #define RT_SAMPLE_BYTES_BITS 10u /* of bytes: 2^54 of them before a sum wraps */

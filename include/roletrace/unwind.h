@@ -126,12 +126,13 @@ enum rt_stack_kind {
 	RT_STACK_OFF_CPU_OLDER = 3, /* the wait had begun before the gate opened */
 	RT_STACK_WAKER = 4,	    /* who ended a wait; not counted by itself */
 	RT_STACK_ALLOC = 5,
+	RT_STACK_GROWTH = 6, /* figures: struct rt_growth_stack, at the same place */
 };
 
 /* A distinct stack. Open addressing by hash; hash 0 is free. */
 struct rt_kept_stack {
 	rt_u64 hash;
-	rt_u64 cnt;   /* how often; ALLOC: in RT_SAMPLE_COUNT_BITS */
+	rt_u64 cnt;   /* how often it was taken; ALLOC: in RT_SAMPLE_COUNT_BITS */
 	rt_u64 total; /* OFF_CPU: ns; ALLOC: RT_SAMPLE_BYTES_BITS */
 	rt_u32 first; /* in the map of frames, where a group begins; innermost first */
 	rt_u32 ready; /* RT_STACK_* below */
@@ -164,8 +165,8 @@ struct rt_kept_head {
 };
 
 /* Who unwinds: a program may interrupt another, so each has scratch of its own on each CPU. Those
- * at allocators have two: a thread may be preempted in the midst of one by a thread that begins
- * one. */
+ * that may be preempted in their midst by a thread that begins the same (at allocators; where
+ * tracepoints do not forbid it) have two. */
 enum rt_unwind_use {
 	RT_UNWIND_CPU,
 	RT_UNWIND_OFF_CPU,
@@ -173,6 +174,8 @@ enum rt_unwind_use {
 	RT_UNWIND_WAKER,
 	RT_UNWIND_MEMORY,
 	RT_UNWIND_MEMORY_TOO,
+	RT_UNWIND_GROWTH,
+	RT_UNWIND_GROWTH_TOO,
 	RT_UNWIND_USES,
 };
 
@@ -211,7 +214,7 @@ struct rt_standing {
 	rt_u32 pid; /* of the kernel's outermost namespace */
 	rt_u16 depth;
 	rt_u8 end;	       /* enum rt_unwind_end */
-	rt_u8 moves;	       /* it runs, or ran meanwhile: no frames */
+	rt_u8 moves;	       /* it does not wait: frames only if it was kept from running */
 	rt_u64 sp;	       /* user stack pointer */
 	rt_u64 alt_lo, alt_hi; /* the stack of its own for signal handlers; both 0: none */
 };

@@ -84,7 +84,7 @@ _roletrace() {
 	--memory) _roletrace_words 'off growth live stacks' "$cur" ;;
 	--allocator) _roletrace_words 'auto rust malloc all' "$cur" ;;
 	--sort) _roletrace_words 'total calls avg p95 max self name' "$cur" ;;
-	--kind) _roletrace_words 'cpu calls off-cpu wakers live alloc live-calls alloc-calls' "$cur" ;;
+	--kind) _roletrace_words 'cpu calls off-cpu wakers live alloc live-calls alloc-calls mapped faults' "$cur" ;;
 	-d | --duration | -i | --interval | -f | --function | --stall | --crate | --exclude | --profile | --limit | --width | --max-blocks | --sample-bytes | --leak-after) ;;
 	*)
 		case $command,$cur in

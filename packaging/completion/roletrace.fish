@@ -34,7 +34,7 @@ complete -c roletrace -n $tracing -a check -d 'What this machine allows'
 complete -c roletrace -n $tracing -a report -d 'A saved snapshot again'
 complete -c roletrace -n $tracing -a flame -d 'Flamegraphs of a saved snapshot'
 complete -c roletrace -n '__fish_seen_subcommand_from report flame' -F
-complete -c roletrace -n '__fish_seen_subcommand_from flame' -l kind -x -a 'cpu calls off-cpu wakers live alloc live-calls alloc-calls' -d 'Which stacks'
+complete -c roletrace -n '__fish_seen_subcommand_from flame' -l kind -x -a 'cpu calls off-cpu wakers live alloc live-calls alloc-calls mapped faults' -d 'Which stacks'
 complete -c roletrace -n '__fish_seen_subcommand_from flame' -l diff -r -F -d 'What changed since this snapshot'
 complete -c roletrace -n $asking -s p -l pid -x -a '(__roletrace_processes)' -d 'The process'
 complete -c roletrace -n $probing -l exe -r -F -d 'The process that runs this file; for list the file'

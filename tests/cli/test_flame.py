@@ -298,7 +298,7 @@ def test_flame_refuses_what_it_cannot_do():
     refused("unexpected argument", "flame", "in.json", "b", "-o", "x.html")
     refused("csv cannot hold a flamegraph", "flame", "in.json", "-o", "x.csv")
     refused("json cannot hold a flamegraph", "flame", "in.json", "-o", "-")
-    refused("--kind is one of cpu, calls, off-cpu, wakers, live, alloc, live-calls, alloc-calls: 'gpu'", "flame", "in.json", "-o", "x.html", "--kind", "gpu")
+    refused("--kind is one of cpu, calls, off-cpu, wakers, live, alloc, live-calls, alloc-calls, mapped, faults: 'gpu'", "flame", "in.json", "-o", "x.html", "--kind", "gpu")
     refused("'plain.json' has no stacks to show", "flame", "plain.json", "-o", "x.html")
     refused(r"no CPU time \(recorded with --cpu-profile\); it has: calls", "flame", "paths.json", "-o", "x.html", "--kind", "cpu")
     refused("'plain.json' has no stacks", "flame", "in.json", "-o", "x.html", "--diff", "plain.json")

@@ -83,6 +83,26 @@ def test_estimated_calls_hold_the_truth():
     check(0.4 < ratios[2] < 2.5, f"estimates over truth {ratios}:\n    {said}")
 
 
+def test_hot_calls_within_hot_calls():
+    """The traps of the inner ones slow the outer ones: they are not counted in the same windows."""
+    said, ratios = [], []
+    for _ in range(3):
+        f = Fixture("nest")
+        t = Trace(f, budget="2")
+        f.say("go")
+        time.sleep(6)
+        truth = f.ask("quiesce")["truth"]["traced_mid"]["calls"]
+        row = t.stop().row("traced_mid")
+        f.finish()
+        how = row["sampled"]
+        check(how and how["count"] != "exact", f"it was always counted: {row}")
+        low, high = how["calls_interval"]
+        said.append(f"{truth}: {how}")
+        ratios.append(how["calls_estimated"] / truth)
+        check(low <= truth * 1.02, f"at least {low}, truth {truth}")
+    check(0.5 < sorted(ratios)[1] < 2, f"estimates over truth {ratios}:\n    " + "\n    ".join(said))
+
+
 def test_what_is_too_hot_is_said_first():
     f = Fixture("rates", 1, 2000)
     t = Trace(f, budget="2")

@@ -92,3 +92,19 @@ def test_flamegraphs_that_would_stay_empty_are_refused():
         equal((done.returncode, os.listdir(folder)), (2, []), done.stderr)
         check(f"is recorded with {how}" in done.stderr, done.stderr)
     f.finish()
+
+
+def test_flamegraphs_of_all_kinds_can_be_asked_for():
+    """Each kind, by the options that record it, is there from an empty start on."""
+    f = Fixture("calls")
+    for kind, args in (
+        ("wakers", ("--wakers",)),
+        ("live-calls", ("--memory", "stacks")),
+        ("alloc-calls", ("--memory", "stacks")),
+        ("mapped", ("--memory", "growth")),
+        ("faults", ("--memory", "growth")),
+    ):
+        path = os.path.join(scratch(), f"x.{kind}.svg")
+        done = roletrace("--pid", f.pid, "-d", "0.2", "-f", "traced_*", *args, "-o", path)
+        equal((done.returncode, os.path.exists(path)), (0, True), done.stderr)
+    f.finish()

@@ -2,7 +2,7 @@
 """P3, P4: calls that were left without an exit, at the moment of detaching: what is counted as in
 flight is what is on a stack, to the call, and nothing is left in doubt that a stack can tell."""
 
-from harness import Fixture, equal, trace
+from harness import Fixture, check, equal, trace
 
 EXITS = ("auto", "sites")
 
@@ -32,6 +32,7 @@ def swept(how, fixture="left", children=("traced_after",), **kwargs):
     (path,) = [p["frames"] for p in snapshot.doc["paths"] if p["frames"][-1] in children]
     equal(path, ["traced_after"], "path of what was called afterwards")
     f.finish()
+    return snapshot
 
 
 def test_p4_left_by_longjmp():
@@ -55,7 +56,9 @@ def test_p4_left_by_siglongjmp_from_another_stack():
 
 
 def test_p4_left_by_exceptions():
-    swept("20", fixture="thrown-dynamic")
+    snapshot = swept("20", fixture="thrown-dynamic")
+    calls = sum(r["calls"] + r["returned"] for r in snapshot.functions)
+    equal(snapshot.doc["overhead"]["hits"], calls + 10, "hits: 10 exceptions were caught too")
 
 
 def test_p4_left_by_exceptions_linked_in():
@@ -67,12 +70,33 @@ def test_p3_left_on_a_stack_that_another_coroutine_runs_on():
 
 
 def test_p3_suspended_coroutine_is_in_flight():
-    settled("suspended", lost=["other_stack"])
+    """Whether it will ever go on nobody can tell: that is said."""
+    _, snapshot = settled("suspended", lost=["other_stack"], stale=1)
+    equal(snapshot.row("traced_yields")["in_flight_stale"], 1, "calls of the coroutine in doubt")
+
+
+def test_left_by_a_thread_that_hardly_waits():
+    settled("busy")
+
+
+def test_left_by_a_thread_that_never_waits():
+    """Its stack stands still only while others have its CPU: else its calls are in doubt."""
+    f = Fixture("left", "spins")
+    snapshot, truth = trace(f)
+    for name, wanted in truth.items():
+        row = snapshot.row(name)
+        equal((row["calls"], row["returned"]), (wanted["calls"], 0), f"calls, returned: {name}")
+        sure = row["in_flight"] - row["in_flight_stale"]
+        check(sure <= wanted["in_flight"] <= row["in_flight"], f"{name}: {row}, truth {wanted}")
 
 
 def test_calls_that_wait_are_in_flight():
     """Also one that was jumped to: its return address is behind the call of another function."""
     settled("blocked")
+
+
+def test_call_that_waits_in_its_cold_part_is_in_flight():
+    settled("cold")
 
 
 def test_thread_that_exits_inside_a_call():

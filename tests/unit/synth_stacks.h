@@ -216,4 +216,38 @@ static inline void synth__add_native(struct snapshot *s)
 	m->native_lost_live_count = 1;
 }
 
+/* What grew, by native stack, to one with profiles and memory: exact, and from a sample. */
+static inline void synth__add_native_growth(struct snapshot *s, bool sampled)
+{
+	static const uint32_t stacks[][3] = { { 0, 3, 6 }, { 3, 4 } };
+	struct snapshot_memory *m = s->memory;
+
+	m->native_growth = calloc(3, sizeof(*m->native_growth));
+	m->native_growth_lost = calloc(1, sizeof(*m->native_growth_lost));
+	m->map_sample = (struct snapshot_intervals){ 1, sampled ? 1u << 20 : 1 };
+	m->fault_sample = (struct snapshot_intervals){ sampled ? 65536 : 1, sampled ? 131072 : 1 };
+	m->native_growth[0] = (struct snapshot_growth_stack){ .depth = 3,
+							      .changes = 3,
+							      .mapped_bytes = 3 << 20,
+							      .mapped_error_bytes = sampled * 4096u,
+							      .unmapped_bytes = 8192,
+							      .data_bytes = 2 << 20,
+							      .samples = 2 };
+	m->native_growth[1] = (struct snapshot_growth_stack){ .depth = 2,
+							      .truncated = "no_unwind_rows",
+							      .page_faults = 320,
+							      .page_faults_error = sampled * 90u,
+							      .data_bytes = -4096,
+							      .data_error_bytes = sampled * 12288u,
+							      .samples = 20 };
+	for (size_t i = 0; i < 2; i++, m->native_growth_cnt++) {
+		m->native_growth[i].first = (uint32_t)m->native_refs.cnt;
+		for (size_t at = 0; at < m->native_growth[i].depth; at++)
+			*vec__push(&m->native_refs) = stacks[i][at];
+	}
+	m->native_growth_lost->page_faults = 16;
+	m->native_growth_lost->mapped_bytes = 4096;
+	m->native_growth_lost->samples = 2;
+}
+
 #endif

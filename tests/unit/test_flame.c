@@ -115,6 +115,11 @@ Test(flame, kinds_are_those_that_are_there)
 	synth__add_stacks(s);
 	cr_expect_eq(flame__kinds(s), (1u << FLAME_LIVE_CALLS) - 1);
 	synth__add_native(s);
+	cr_expect_eq(flame__kinds(s), (1u << FLAME_MAPPED) - 1);
+	synth__add_native_growth(s, false);
+	cr_expect_eq(flame__kinds(s), ((1u << FLAME_CNT) - 1) & ~(1u << FLAME_MAPPED),
+		     "changes of maps were not seen");
+	s->memory->has_maps = true;
 	cr_expect_eq(flame__kinds(s), (1u << FLAME_CNT) - 1);
 	snapshot__free(s);
 }
@@ -130,6 +135,9 @@ Test(flame, every_kind_in_every_format)
 	synth__add_stacks(old);
 	synth__add_native(s);
 	synth__add_native(old);
+	synth__add_native_growth(s, true);
+	synth__add_native_growth(old, false);
+	s->memory->has_maps = old->memory->has_maps = true;
 	for (size_t i = 0; i < sizeof(formats) / sizeof(formats[0]); i++)
 		for (int kind = 0; kind <= FLAME_ANY; kind++)
 			for (int with = 0; with < 3; with++) {
@@ -198,6 +206,29 @@ Test(flame, memory_by_native_stacks)
 	free(text);
 	snapshot__free(s);
 	snapshot__free(old);
+}
+
+Test(flame, growth_by_native_stacks)
+{
+	struct snapshot *s = synth__new();
+	char *text;
+
+	synth__add_stacks(s);
+	synth__add_native(s);
+	synth__add_native_growth(s, true);
+	s->memory->has_maps = true;
+	text = folded(s, NULL, FLAME_MAPPED);
+	cr_expect(strstr(text, "handle_submit;[kernel] 3145728\n"), "%s", text);
+	cr_expect(strstr(text, "[stack not kept] 4096\n"), "%s", text);
+	cr_expect_null(strstr(text, "truncated"), "only what was mapped: %s", text);
+	free(text);
+	text = folded(s, NULL, FLAME_FAULTS);
+	cr_expect(strstr(text, "[truncated: no_unwind_rows];"), "%s", text);
+	cr_expect(strstr(text, " 320\n"), "%s", text);
+	cr_expect(strstr(text, "[stack not kept] 16\n"), "%s", text);
+	cr_expect_null(strstr(text, "[kernel]"), "only faults: %s", text);
+	free(text);
+	snapshot__free(s);
 }
 
 Test(flame, old_figures_are_brought_to_the_new_window)

@@ -3,10 +3,14 @@
 #include <criterion/criterion.h>
 #include <errno.h>
 
+#include "attach/growthsample.h"
 #include "base/strbuf.h"
 #include "export/export.h"
+#include "roletrace/growth.h"
+#include "roletrace/sample.h"
 #include "snapshot/read.h"
 #include "synth.h"
+#include "synth_stacks.h"
 #include "ui/memory.h"
 
 static const char *const path[] = { "role::main", "role::load" };
@@ -31,6 +35,16 @@ static struct snapshot *with_growth(bool has_maps)
 	m->growth = calloc(2, sizeof(rows[0]));
 	memcpy(m->growth, rows, sizeof(rows));
 	m->growth_cnt = 2;
+	return s;
+}
+
+static struct snapshot *with_stacks(bool has_maps, bool sampled)
+{
+	struct snapshot *s = with_growth(has_maps);
+
+	s->arena = arena__new();
+	synth__profiles(s);
+	synth__add_native_growth(s, sampled);
 	return s;
 }
 
@@ -164,4 +178,138 @@ Test(growth, section_of_the_report)
 		strbuf__free(&text);
 		snapshot__free(s);
 	}
+}
+
+/* ---- by native stack ---- */
+
+Test(growth, stacks_round_trip)
+{
+	for (int way = 0; way < 4; way++) {
+		struct snapshot *s = with_stacks(way & 1, way & 2), *again = NULL;
+		struct strbuf was = STRBUF_INIT, is = STRBUF_INIT, reason = STRBUF_INIT;
+
+		/* what was not seen is null, and nothing when it is read */
+		render(&export_json, s, &was);
+		cr_expect_not_null(strstr(was.s, way & 1 ? "\"changes\":3" : "\"changes\":null"));
+		cr_assert_eq(snapshot__read(was.s, was.len, &again, &reason), 0, "%s", reason.s);
+		cr_expect_eq(again->memory->native_growth_cnt, 2);
+		cr_expect_eq(again->memory->native_growth[1].page_faults_error, way & 2 ? 90 : 0);
+		cr_expect_eq(again->memory->fault_sample.high_bytes, way & 2 ? 131072 : 1);
+		render(&export_json, again, &is);
+		cr_expect_str_eq(is.s, was.s);
+		strbuf__free(&was);
+		strbuf__free(&is);
+		strbuf__free(&reason);
+		snapshot__free(again);
+		snapshot__free(s);
+	}
+}
+
+static const struct {
+	const char *was, *is, *words;
+} stack_changes[] = {
+	{ "\"native_growth\":[", "\"native_growth\":7,\"x\":[", "memory.native_growth is no list" },
+	{ "\"changes\":3", "\"changes\":-3", "memory.native_growth[0].changes is no count" },
+	{ "\"samples\":20", "\"sample\":20", "memory.native_growth[1].samples is missing" },
+	{ "\"frames\":[0,3,6]", "\"frames\":[0,3,99]",
+	  "memory.native_growth[0].frames names a frame that is none" },
+	{ "\"native_growth_sample\":{", "\"x\":{", "memory.native_growth_sample is missing" },
+	{ "\"native_growth_lost\":{", "\"x\":{", "memory.native_growth_lost is missing" },
+};
+
+Test(growth, stacks_say_what_is_wrong_and_where)
+{
+	struct snapshot *s = with_stacks(true, true);
+
+	for (size_t i = 0; i < sizeof(stack_changes) / sizeof(stack_changes[0]); i++) {
+		struct strbuf doc = STRBUF_INIT, bad = STRBUF_INIT, reason = STRBUF_INIT;
+		struct snapshot *got = NULL;
+		const char *at, *part;
+
+		render(&export_json, s, &doc);
+		part = strstr(doc.s, "\"native_growth\"");
+		cr_assert_not_null(part);
+		at = strstr(part, stack_changes[i].was);
+		cr_assert_not_null(at, "%s", stack_changes[i].was);
+		strbuf__add(&bad, doc.s, (size_t)(at - doc.s));
+		strbuf__adds(&bad, stack_changes[i].is);
+		strbuf__adds(&bad, at + strlen(stack_changes[i].was));
+		cr_expect_eq(snapshot__read(bad.s, bad.len, &got, &reason), -EINVAL, "%s",
+			     stack_changes[i].is);
+		cr_expect(reason.s && strstr(reason.s, stack_changes[i].words), "%s: %s",
+			  stack_changes[i].is, reason.s);
+		snapshot__free(got);
+		strbuf__free(&doc);
+		strbuf__free(&bad);
+		strbuf__free(&reason);
+	}
+	snapshot__free(s);
+}
+
+/* Stacks are shown where traced functions have less than half of it. */
+Test(growth, stacks_in_the_report)
+{
+	struct memory_view view = { .width = 80 };
+
+	for (int told = 0; told < 2; told++) {
+		struct snapshot *s = with_stacks(true, true);
+		struct strbuf text = STRBUF_INIT;
+
+		if (!told)
+			s->memory->growth[1].mapped_bytes = 64 << 20;
+		memory__section(s, &view, &text);
+		cr_expect_eq(!!strstr(text.s, "Grows by +2.00MB of data, ~3.00MB ± 4.00KB mapped, "
+					      "8.00KB unmapped in\n"),
+			     !told, "%s", text.s);
+		cr_expect_eq(!!strstr(text.s, "Grows by ~320 ± 90 faults, ~-4.00KB ± 12.0KB of "
+					      "data (not followed to its root) in\n"),
+			     !told, "%s", text.s);
+		strbuf__free(&text);
+		snapshot__free(s);
+	}
+}
+
+/* What is in the sample stands for the interval, or for itself. */
+Test(growth, weights_are_unbiased)
+{
+	for (rt_u32 shift = 0; shift <= RT_GROWTH_MOST_SHIFT; shift++)
+		for (rt_u64 pages = 1; pages < 1u << 20; pages = pages * 3 + 1) {
+			rt_u64 bytes = pages << RT_GROWTH_PAGE_BITS, stands_for;
+			rt_u32 threshold = rt_sample_threshold(bytes, shift);
+
+			cr_assert(threshold);
+			stands_for = rt_sample_bytes(bytes, rt_sample_weight(threshold)) >>
+				     RT_SAMPLE_BYTES_BITS;
+			if (bytes >= 1ull << shift)
+				cr_expect(threshold == RT_SAMPLE_ALWAYS && stands_for == bytes);
+			else
+				cr_expect(stands_for >= (1ull << shift) - 1 - (bytes >> 16) &&
+						  stands_for <= (1ull << shift) + (bytes >> 16),
+					  "%llu of %u: %llu", (unsigned long long)bytes, shift,
+					  (unsigned long long)stands_for);
+		}
+}
+
+Test(growth, more_stacks_again_when_it_is_calm)
+{
+	struct growthsample s;
+	uint32_t shift = 20;
+	int looks = 0;
+
+	growthsample__init(&s, 100000); /* rounded down */
+	cr_expect_eq(growthsample__bytes(s.base), 65536);
+	for (int i = 0; i < 100; i++) /* at the quota it stays */
+		cr_expect_eq(growthsample__look(&s, shift, 0.9), 20);
+	for (; shift != s.base && looks < 100; looks++)
+		shift = growthsample__look(&s, shift, 0.1);
+	cr_expect(looks >= 4 && looks <= 40, "after %d looks", looks);
+	cr_expect_eq(growthsample__look(&s, shift, 0), s.base);
+	cr_expect_eq(growthsample__bytes(s.high), 1 << 20, "what it was is remembered");
+	cr_expect_eq(growthsample__bytes(s.low), 65536);
+	/* below a page all are one */
+	growthsample__init(&s, 1);
+	for (looks = 0, shift = 13; shift && looks < 10; looks++)
+		shift = growthsample__look(&s, shift, 0);
+	cr_expect_eq(shift, 0);
+	cr_expect_eq(growthsample__bytes(12), 1);
 }

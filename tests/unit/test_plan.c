@@ -250,6 +250,7 @@ Test(plan, landing_pads_are_code)
 		struct plan *plan = plan_of(files[i], "catches");
 
 		cr_expect_geq(must_have(plan, "catches")->exit_sites, 1, "%s", files[i]);
+		cr_expect(plan->unswept, "%s: without the library that catches", files[i]);
 		plan__free(plan);
 	}
 }
@@ -303,6 +304,7 @@ static void check_own(const char *file, const char *total, unsigned totals, cons
 		if (strstr(plan->fns[i].name, "with_closures::{"))
 			cr_expect_eq(plan->fns[i].kind, PLAN_FN, "%s", plan->fns[i].name);
 	cr_expect_geq(plan->catch_cnt, 1);
+	cr_expect_not(plan->unswept, "panics are seen where they are caught");
 	cr_expect_null(plan->hint);
 	plan__free(plan);
 }

@@ -597,7 +597,8 @@ function legend(difference) {
 }
 
 const TABS = { cpu: 'CPU', calls: 'Calls', 'off-cpu': 'Off CPU', wakers: 'Wakers', live: 'Live memory', alloc: 'Allocated',
-	'live-calls': 'Live by calls', 'alloc-calls': 'Allocated by calls' };
+	'live-calls': 'Live by calls', 'alloc-calls': 'Allocated by calls',
+	'mapped': 'Mapped', 'faults': 'Page faults' };
 
 function tabs() {
 	for (const graph of data.graphs) {
