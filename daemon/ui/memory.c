@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/plural.h"
 #include "base/strbuf.h"
 #include "base/utf8.h"
 #include "snapshot/snapshot.h"
@@ -126,6 +127,7 @@ static void live(const struct snapshot_memory *m, struct strbuf *text)
 {
 	char bytes[TEXT_CELL], made[TEXT_CELL], freed[TEXT_CELL], error[TEXT_CELL];
 	const char *about = m->estimated ? "~" : "";
+	int64_t count = sums__live_count(&m->sums);
 
 	memory__signed_bytes(bytes, (double)sums__live_bytes(&m->sums));
 	memory__bytes(made, (double)m->sums.alloc_bytes);
@@ -134,15 +136,18 @@ static void live(const struct snapshot_memory *m, struct strbuf *text)
 	strbuf__addf(text, "Live: %s%s", about, bytes);
 	if (m->estimated)
 		strbuf__addf(text, " ± %s", error);
-	strbuf__addf(text, " in %s%+" PRId64 " blocks since the attach (%s, %s bytes) ", about,
-		     sums__live_count(&m->sums), m->source, m->basis);
+	strbuf__addf(text, " in %s%+" PRId64 " block%s since the attach (%s, %s bytes) ", about,
+		     count, plural__s((uint64_t)(count < 0 ? -count : count)), m->source, m->basis);
 	sparkline(text, m);
-	strbuf__addf(text, "\nAllocated %s in %" PRIu64 " blocks, freed %s%s in %s%" PRIu64, made,
-		     m->sums.alloc_count, about, freed, about, m->sums.freed_count);
+	strbuf__addf(text, "\nAllocated %s in %" PRIu64 " block%s, freed %s%s in %s%" PRIu64, made,
+		     m->sums.alloc_count, plural__s(m->sums.alloc_count), about, freed, about,
+		     m->sums.freed_count);
 	if (m->unknown_frees)
-		strbuf__addf(text, "; %" PRIu64 " frees of blocks from before", m->unknown_frees);
+		strbuf__addf(text, "; %" PRIu64 " free%s of blocks from before", m->unknown_frees,
+			     plural__s(m->unknown_frees));
 	if (m->failed)
-		strbuf__addf(text, "; %" PRIu64 " allocations failed", m->failed);
+		strbuf__addf(text, "; %" PRIu64 " allocation%s failed", m->failed,
+			     plural__s(m->failed));
 	if (m->sampled)
 		sampled(m, text);
 }
@@ -330,8 +335,8 @@ static void top_natives(struct strbuf *out, const struct memory_view *v, const s
 		strbuf__addf(&text, "Live: %s%s", about, live);
 		if (n->live_error_bytes)
 			strbuf__addf(&text, " ± %s", error);
-		strbuf__addf(&text, " in %s%" PRIu64 " blocks, of %s%s allocated in", about,
-			     n->live_count, about, made);
+		strbuf__addf(&text, " in %s%" PRIu64 " block%s, of %s%s allocated in", about,
+			     n->live_count, plural__s(n->live_count), about, made);
 		memory__lines(out, v, STYLE_PLAIN, &text);
 		memory__native_path(out, v, s, n->first, n->depth);
 	}
@@ -391,9 +396,10 @@ static void suspect(struct strbuf *out, const struct memory_view *v,
 	text__duration(age, a->oldest_ns);
 	strbuf__addf(&text,
 		     "Perhaps a leak: %s%s/s ± %s stay, %s%s in %s%" PRIu64
-		     " blocks older than %gs "
+		     " block%s older than %gs "
 		     "(the oldest %s), allocated in",
-		     about, rate, error, about, bytes, about, a->old_count, leak_after_s, age);
+		     about, rate, error, about, bytes, about, a->old_count, plural__s(a->old_count),
+		     leak_after_s, age);
 	memory__lines(out, v, STYLE_WARM, &text);
 	path(out, v, a->frames, a->depth, FRAMES_SHOWN);
 }
