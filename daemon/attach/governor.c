@@ -20,6 +20,7 @@
 #include "attach/governor_state.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/plural.h"
 #include "functions.skel.h"
 
 #define CANARY_NS (8 * NS_PER_MS)
@@ -131,7 +132,8 @@ static void note_step(struct governor *g, rt_u32 fn, enum governor_mode to)
 static void end_log(struct governor *g)
 {
 	if (g->unlogged > LOGGED_STEPS)
-		log_info("budget: and %zu more functions", g->unlogged - LOGGED_STEPS);
+		log_info("budget: and %zu more function%s", g->unlogged - LOGGED_STEPS,
+			 plural__s(g->unlogged - LOGGED_STEPS));
 	g->unlogged = 0;
 }
 

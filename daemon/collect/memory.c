@@ -538,6 +538,14 @@ static enum memory_mode mode_of(const struct plan *plan)
 	}
 }
 
+static int fill_leaks(const struct memory_collector *c, struct snapshot *s, uint64_t now_ns)
+{
+	const struct leaks_seen seen = { .watched_ns = seen_until(c, now_ns) - c->start_ns,
+					 .shed = memory__is_shed(c->memory) };
+
+	return leaks__fill(&seen, s);
+}
+
 static int fill_growth(struct memory_collector *c, struct snapshot *s)
 {
 	const struct growth_ask ask = { .growth = c->growth,
@@ -549,14 +557,6 @@ static int fill_growth(struct memory_collector *c, struct snapshot *s)
 	if (growth__stacks(c->growth) && s->profiles)
 		err = growth_stacks__fill(&ask, s);
 	return err ?: growth_rows__fill(c->growth, c->obj, s);
-}
-
-static int fill_leaks(const struct memory_collector *c, struct snapshot *s, uint64_t now_ns)
-{
-	const struct leaks_seen seen = { .watched_ns = seen_until(c, now_ns) - c->start_ns,
-					 .shed = memory__is_shed(c->memory) };
-
-	return leaks__fill(&seen, s);
 }
 
 int memory_collector__fill(struct memory_collector *c, struct snapshot *s)

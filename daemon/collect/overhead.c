@@ -112,9 +112,9 @@ void overhead__fill(const struct overhead *o, const struct prices *p, uint64_t f
 	const struct growth *growth = tracer__growth(o->tracer);
 	uint64_t hits, ns = functions_ns, used_ns = o->cpu_ns - o->begin_cpu_ns;
 
+	fill_tool(o, s);
 	ns += landings_at(o, p, &hits);
 	s->overhead.hits += hits;
-	fill_tool(o, s);
 	if (memory) {
 		ns += memory__cost_ns(memory, p, &hits);
 		s->overhead.hits += hits;

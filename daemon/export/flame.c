@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/arena.h"
+#include "base/plural.h"
 #include "base/rust_name.h"
 #include "base/strbuf.h"
 #include "base/utf8.h"
@@ -438,13 +439,15 @@ double flames__old_scale(const struct flames *f, enum flame_kind kind)
 	return now > 0 && old > 0 ? now / old : 1;
 }
 
-static void note_counts(const struct snapshot_counts *c, const char *what, const char *verb,
-			struct strbuf *out)
+/* what: one of them; verbs: of one, and of more. */
+static void note_counts(const struct snapshot_counts *c, const char *what,
+			const char *const verbs[2], struct strbuf *out)
 {
 	for (size_t i = 0; i < c->cnt; i++) {
 		if (!c->data[i].count)
 			continue;
-		strbuf__addf(out, "%llu %s %s: ", (unsigned long long)c->data[i].count, what, verb);
+		strbuf__addf(out, "%llu %s%s %s: ", (unsigned long long)c->data[i].count, what,
+			     plural__s(c->data[i].count), verbs[c->data[i].count != 1]);
 		utf8__add_printable(out, c->data[i].name);
 		strbuf__addc(out, '\n');
 	}
@@ -452,7 +455,10 @@ static void note_counts(const struct snapshot_counts *c, const char *what, const
 
 static void note_profile(const struct snapshot_profile *p, enum flame_kind kind, struct strbuf *out)
 {
-	const char *what = kind == FLAME_CPU ? "samples" : "waits";
+	static const char *const short_of[] = { "does not reach its thread's start",
+						"do not reach their thread's start" };
+	static const char *const without[] = { "without a stack", "without a stack" };
+	const char *what = kind == FLAME_CPU ? "sample" : "wait";
 
 	if (kind == FLAME_CPU)
 		strbuf__addf(out,
@@ -463,13 +469,14 @@ static void note_profile(const struct snapshot_profile *p, enum flame_kind kind,
 			     (unsigned long long)p->min_ns);
 	if (kind != FLAME_CPU && p->older)
 		strbuf__addf(out,
-			     "%llu waits had begun before the attach: counted from there on.\n",
-			     (unsigned long long)p->older);
-	note_counts(&p->truncated, what, "do not reach their thread's start", out);
-	note_counts(&p->lost, what, "without a stack", out);
+			     "%llu wait%s had begun before the attach: counted from there on.\n",
+			     (unsigned long long)p->older, plural__s(p->older));
+	note_counts(&p->truncated, what, short_of, out);
+	note_counts(&p->lost, what, without, out);
 	if (kind == FLAME_WAKERS && p->wakes_lost)
-		strbuf__addf(out, "%llu waits found no place for who ended them.\n",
-			     (unsigned long long)p->wakes_lost);
+		strbuf__addf(out, "%llu wait%s found no place for who ended %s.\n",
+			     (unsigned long long)p->wakes_lost, plural__s(p->wakes_lost),
+			     plural__verb(p->wakes_lost, "it", "them"));
 }
 
 static void note_memory(const struct flames *f, enum flame_kind kind, struct strbuf *out)

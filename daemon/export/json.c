@@ -127,8 +127,10 @@ static void overhead(struct jsonw *w, const struct snapshot *s)
 	put_real(w, "profile_ratio", s->overhead.profile_ratio);
 	put_real(w, "growth_ratio", s->overhead.growth_ratio);
 	put_real(w, "process_ratio", s->overhead.process_ratio);
-	put_uint_if(w, "tool_cpu_ns", !isnan(s->overhead.tool_ratio), s->overhead.tool_cpu_ns);
-	put_real(w, "tool_cpu_ratio", s->overhead.tool_ratio);
+	if (!isnan(s->overhead.tool_ratio)) {
+		put_uint(w, "tool_cpu_ns", s->overhead.tool_cpu_ns);
+		put_real(w, "tool_cpu_ratio", s->overhead.tool_ratio);
+	}
 	if (s->overhead.budget_ratio < 0)
 		put_null(w, "budget_ratio");
 	else

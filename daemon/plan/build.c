@@ -9,6 +9,7 @@
 #include <stdio.h>
 
 #include "base/glob.h"
+#include "base/plural.h"
 #include "base/strbuf.h"
 #include "plan/inlined.h"
 #include "plan/leaps.h"
@@ -232,10 +233,10 @@ static int make_hint(struct build *b, const struct reading *r)
 		strbuf__adds(&sb, "no Rust crates in the file: choose functions with --function");
 	else if (sel->by_default && b->fns.cnt < HARDLY_ANYTHING)
 		strbuf__addf(&sb,
-			     "the default (%s) finds %zu functions; crates with the most, for "
+			     "the default (%s) finds %zu function%s; crates with the most, for "
 			     "--crate: %s",
 			     sel->main_crate ? sel->main_crate : "the crate of main", b->fns.cnt,
-			     sel->top_crates);
+			     plural__s(b->fns.cnt), sel->top_crates);
 	if (sb.oom)
 		return -ENOMEM;
 	if (sb.len)
@@ -267,10 +268,10 @@ static void note_too_few_probes(struct build *b)
 		out += b->skipped.data[i].why == PLAN_TOO_FEW_PROBES;
 	if (out)
 		note(b,
-		     "this kernel has no uprobe_multi links: %zu functions are probed, %zu are "
-		     "left "
-		     "out; choose with --function",
-		     b->fns.cnt, out);
+		     "this kernel has no uprobe_multi links: %zu function%s %s probed, %zu %s "
+		     "left out; choose with --function",
+		     b->fns.cnt, plural__s(b->fns.cnt), plural__verb(b->fns.cnt, "is", "are"), out,
+		     plural__verb(out, "is", "are"));
 }
 
 /* ---- one file ---- */

@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "base/plural.h"
 #include "plan/plan.h"
 
 struct list {
@@ -179,15 +180,18 @@ static void print_totals(const struct plan *plan, FILE *out)
 {
 	struct totals t = add_up(plan);
 
-	fprintf(out, "%zu functions (%zu async) of %zu symbols, %zu not probed", plan->fn_cnt,
-		t.async, plan->symbol_cnt, plan->skip_cnt);
+	fprintf(out, "%zu function%s (%zu async) of %zu symbol%s, %zu not probed", plan->fn_cnt,
+		plural__s(plan->fn_cnt), t.async, plan->symbol_cnt, plural__s(plan->symbol_cnt),
+		plan->skip_cnt);
 	if (plan->inlined_cnt)
 		fprintf(out, ", %zu only inlined", plan->inlined_cnt);
-	fprintf(out, "\n%zu entry probes (%zu single-stepped)", t.entries, t.stepped_entries);
+	fprintf(out, "\n%zu entry probe%s (%zu single-stepped)", t.entries, plural__s(t.entries),
+		t.stepped_entries);
 	if (plan->exit == PLAN_EXIT_URETPROBE)
 		fprintf(out, ", as many return probes");
 	else
-		fprintf(out, ", %zu exit probes (%zu single-stepped)", t.exits, t.stepped_exits);
+		fprintf(out, ", %zu exit probe%s (%zu single-stepped)", t.exits, plural__s(t.exits),
+			t.stepped_exits);
 	fprintf(out, ", %zu at a caught panic\n", plan->catch_cnt);
 	if (plan->uret_why)
 		fprintf(out, "return probes are refused here: %s\n", plan->uret_why);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/plural.h"
 #include "base/strbuf.h"
 #include "base/utf8.h"
 #include "ui/cpu.h"
@@ -79,22 +80,28 @@ static void print_threads(const struct snapshot_profile *of, struct strbuf *out)
 		strbuf__addc(out, '\n');
 	}
 	if (cnt > THREADS_SHOWN)
-		strbuf__addf(out, "%8s  and %zu more threads' names\n", "", cnt - THREADS_SHOWN);
+		strbuf__addf(out, "%8s  and %zu more thread name%s\n", "", cnt - THREADS_SHOWN,
+			     plural__s(cnt - THREADS_SHOWN));
 	free(w);
 }
 
+static void doubt(const struct snapshot_lost *c, const char *what, const char *one,
+		  const char *more, const char *words, struct strbuf *out)
+{
+	strbuf__addf(out, "  %llu %s%s %s %s: %s\n", (unsigned long long)c->count, what,
+		     plural__s(c->count), plural__verb(c->count, one, more), words, c->name);
+}
+
+/* what: one of them. */
 static void print_doubts(const struct snapshot_profile *of, const char *what, struct strbuf *out)
 {
 	for (size_t i = 0; i < of->truncated.cnt; i++)
 		if (of->truncated.data[i].count)
-			strbuf__addf(out, "  %llu %s are cut off before the thread's start: %s\n",
-				     (unsigned long long)of->truncated.data[i].count, what,
-				     of->truncated.data[i].name);
+			doubt(&of->truncated.data[i], what, "is", "are",
+			      "cut off before the thread's start", out);
 	for (size_t i = 0; i < of->lost.cnt; i++)
 		if (of->lost.data[i].count)
-			strbuf__addf(out, "  %llu %s were lost: %s\n",
-				     (unsigned long long)of->lost.data[i].count, what,
-				     of->lost.data[i].name);
+			doubt(&of->lost.data[i], what, "was", "were", "lost", out);
 }
 
 static void print_cpu(const struct snapshot *s, const struct hot_view *v, struct strbuf *out)
@@ -108,11 +115,12 @@ static void print_cpu(const struct snapshot *s, const struct hot_view *v, struct
 		      s->window.duration_ns ? seconds * 1e9 / (double)s->window.duration_ns : 0);
 	text__gap(out);
 	strbuf__addf(out,
-		     "CPU, by %llu samples at %llu Hz (an estimate): ran for %s, %s of a CPU\n",
-		     (unsigned long long)of->count, (unsigned long long)of->hz, ran, share);
+		     "CPU, by %llu sample%s at %llu Hz (an estimate): ran for %s, %s of a CPU\n",
+		     (unsigned long long)of->count, plural__s(of->count),
+		     (unsigned long long)of->hz, ran, share);
 	cpu__frames(s->profiles, v, out);
 	print_threads(of, out);
-	print_doubts(of, "samples", out);
+	print_doubts(of, "sample", out);
 	text__gap(out);
 	cpu__functions(s, v, out);
 }
@@ -124,17 +132,18 @@ static void print_off_cpu(const struct snapshot *s, const struct hot_view *v, st
 
 	text__duration(min, of->min_ns);
 	text__gap(out);
-	strbuf__addf(out, "Off CPU, %llu waits", (unsigned long long)of->count);
+	strbuf__addf(out, "Off CPU, %llu wait%s", (unsigned long long)of->count,
+		     plural__s(of->count));
 	if (of->min_ns)
 		strbuf__addf(out, " of at least %s", min);
 	strbuf__adds(out, " of all threads, by time\n");
 	if (of->older)
 		strbuf__addf(out,
-			     "  %llu of them had begun before and are counted since the attach\n",
-			     (unsigned long long)of->older);
+			     "  %llu of them had begun before and %s counted since the attach\n",
+			     (unsigned long long)of->older, plural__verb(of->older, "is", "are"));
 	off_cpu__rows(s->profiles, of, v, out);
 	print_threads(of, out);
-	print_doubts(of, "waits", out);
+	print_doubts(of, "wait", out);
 	wakers__rows(s->profiles, of, v, out);
 }
 

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/plural.h"
 #include "base/strbuf.h"
 #include "base/utf8.h"
 #include "snapshot/snapshot.h"
@@ -18,6 +19,7 @@
 #define NATIVE_FRAMES_SHOWN 12u
 #define FRAMES_BEHIND_OWN 2u
 #define SPARKS 30u
+#define PAST_BYTES (1 << 20)
 #define NUMBERS_WIDTH 56 /* of a table's columns behind the name */
 
 void memory__bytes(char *out, double bytes)
@@ -125,6 +127,7 @@ static void live(const struct snapshot_memory *m, struct strbuf *text)
 {
 	char bytes[TEXT_CELL], made[TEXT_CELL], freed[TEXT_CELL], error[TEXT_CELL];
 	const char *about = m->estimated ? "~" : "";
+	int64_t count = sums__live_count(&m->sums);
 
 	memory__signed_bytes(bytes, (double)sums__live_bytes(&m->sums));
 	memory__bytes(made, (double)m->sums.alloc_bytes);
@@ -133,15 +136,18 @@ static void live(const struct snapshot_memory *m, struct strbuf *text)
 	strbuf__addf(text, "Live: %s%s", about, bytes);
 	if (m->estimated)
 		strbuf__addf(text, " ± %s", error);
-	strbuf__addf(text, " in %s%+" PRId64 " blocks since the attach (%s, %s bytes) ", about,
-		     sums__live_count(&m->sums), m->source, m->basis);
+	strbuf__addf(text, " in %s%+" PRId64 " block%s since the attach (%s, %s bytes) ", about,
+		     count, plural__s((uint64_t)(count < 0 ? -count : count)), m->source, m->basis);
 	sparkline(text, m);
-	strbuf__addf(text, "\nAllocated %s in %" PRIu64 " blocks, freed %s%s in %s%" PRIu64, made,
-		     m->sums.alloc_count, about, freed, about, m->sums.freed_count);
+	strbuf__addf(text, "\nAllocated %s in %" PRIu64 " block%s, freed %s%s in %s%" PRIu64, made,
+		     m->sums.alloc_count, plural__s(m->sums.alloc_count), about, freed, about,
+		     m->sums.freed_count);
 	if (m->unknown_frees)
-		strbuf__addf(text, "; %" PRIu64 " frees of blocks from before", m->unknown_frees);
+		strbuf__addf(text, "; %" PRIu64 " free%s of blocks from before", m->unknown_frees,
+			     plural__s(m->unknown_frees));
 	if (m->failed)
-		strbuf__addf(text, "; %" PRIu64 " allocations failed", m->failed);
+		strbuf__addf(text, "; %" PRIu64 " allocation%s failed", m->failed,
+			     plural__s(m->failed));
 	if (m->sampled)
 		sampled(m, text);
 }
@@ -329,8 +335,8 @@ static void top_natives(struct strbuf *out, const struct memory_view *v, const s
 		strbuf__addf(&text, "Live: %s%s", about, live);
 		if (n->live_error_bytes)
 			strbuf__addf(&text, " ± %s", error);
-		strbuf__addf(&text, " in %s%" PRIu64 " blocks, of %s%s allocated in", about,
-			     n->live_count, about, made);
+		strbuf__addf(&text, " in %s%" PRIu64 " block%s, of %s%s allocated in", about,
+			     n->live_count, plural__s(n->live_count), about, made);
 		memory__lines(out, v, STYLE_PLAIN, &text);
 		memory__native_path(out, v, s, n->first, n->depth);
 	}
@@ -390,9 +396,10 @@ static void suspect(struct strbuf *out, const struct memory_view *v,
 	text__duration(age, a->oldest_ns);
 	strbuf__addf(&text,
 		     "Perhaps a leak: %s%s/s ± %s stay, %s%s in %s%" PRIu64
-		     " blocks older than %gs "
+		     " block%s older than %gs "
 		     "(the oldest %s), allocated in",
-		     about, rate, error, about, bytes, about, a->old_count, leak_after_s, age);
+		     about, rate, error, about, bytes, about, a->old_count, plural__s(a->old_count),
+		     leak_after_s, age);
 	memory__lines(out, v, STYLE_WARM, &text);
 	path(out, v, a->frames, a->depth, FRAMES_SHOWN);
 }
@@ -420,7 +427,8 @@ static void no_suspects(struct strbuf *out, const struct memory_view *v, const s
 		strbuf__addf(&text, "No call path looks like a leak%s.",
 			     m->sampled ? ", as far as the sample shows" : "");
 	if (text.len)
-		memory__line(out, v, m->reliable && !m->unowned_count ? STYLE_DIM : STYLE_WARM, text.s);
+		memory__line(out, v, m->reliable && !m->unowned_count ? STYLE_DIM : STYLE_WARM,
+			     text.s);
 	strbuf__free(&text);
 }
 
@@ -445,6 +453,32 @@ static void suspects(struct strbuf *out, const struct memory_view *v, const stru
 	free(all);
 }
 
+/* What the process grew by, and its allocators' live blocks do not explain. */
+static double unexplained(const struct snapshot_memory *m)
+{
+	int64_t live = sums__live_bytes(&m->sums);
+	int64_t grown =
+		m->has_maps ? m->data_growth_bytes : (int64_t)(m->rss_bytes - m->rss_start_bytes);
+
+	return (double)(grown - (live > 0 ? live : 0));
+}
+
+/* Who maps memory past the allocators is told in all modes, where it is much. */
+static void past_allocators(struct strbuf *out, const struct memory_view *v,
+			    const struct snapshot *s)
+{
+	double bytes = unexplained(s->memory);
+	char text[TEXT_CELL];
+	struct strbuf words = STRBUF_INIT;
+
+	if (bytes < PAST_BYTES || !s->memory->growth_cnt)
+		return;
+	memory__bytes(text, bytes);
+	strbuf__addf(&words, "The process grew by %s more than the blocks that are live:", text);
+	memory__lines(out, v, STYLE_PLAIN, &words);
+	memory__growth(out, v, s);
+}
+
 void memory__section(const struct snapshot *s, const struct memory_view *of, struct strbuf *out)
 {
 	const struct snapshot_memory *m = s->memory;
@@ -465,6 +499,7 @@ void memory__section(const struct snapshot *s, const struct memory_view *of, str
 			top_natives(out, view, s);
 		if (m->mode == MEMORY_STACKS)
 			suspects(out, view, s);
+		past_allocators(out, view, s);
 	} else {
 		memory__growth(out, view, s);
 	}

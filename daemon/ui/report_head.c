@@ -10,6 +10,7 @@
 #include <time.h>
 
 #include "base/clock.h"
+#include "base/plural.h"
 #include "base/utf8.h"
 #include "snapshot/snapshot.h"
 
@@ -51,7 +52,8 @@ static void price_of_probes(const struct snapshot *s, struct strbuf *line)
 	text__duration(high, s->overhead.ns_per_hit_high);
 	text__percent(cpu, s->overhead.probes_ratio);
 	if (s->overhead.hits)
-		strbuf__addf(line, "; probes %s: %s hits, %s each", cpu, hits, each);
+		strbuf__addf(line, "; probes %s: %s hit%s, %s each", cpu, hits,
+			     plural__s(s->overhead.hits), each);
 	if (s->overhead.hits && s->overhead.ns_per_hit_high)
 		strbuf__addf(line, " (caches warm %s, cold %s)", low, high);
 }

@@ -8,6 +8,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "base/plural.h"
 #include "base/utf8.h"
 #include "snapshot/snapshot.h"
 
@@ -117,7 +118,7 @@ static void shed(struct report *r)
 			left++;
 	}
 	if (left)
-		report__sayf(r, STYLE_WARM, "  and %zu more functions", left);
+		report__sayf(r, STYLE_WARM, "  and %zu more function%s", left, plural__s(left));
 }
 
 static bool is_uncalled(const struct snapshot_fn *fn)

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/plural.h"
 #include "base/rust_name.h"
 #include "base/strbuf.h"
 #include "base/utf8.h"
@@ -383,7 +384,7 @@ void threads__line(const struct snapshot *s, bool colour, struct strbuf *out)
 	}
 	text__percent(cpu,
 		      s->window.duration_ns ? (double)cpu_ns / (double)s->window.duration_ns : 0);
-	strbuf__addf(&line, "%zu threads, CPU %s:", all, cpu);
+	strbuf__addf(&line, "%zu thread%s, CPU %s:", all, plural__s(all), cpu);
 	for (int i = 0; i < THREAD_STATE_CNT; i++)
 		if (cnt[i])
 			strbuf__addf(&line, " %s %zu", thread_state_names[i], cnt[i]);

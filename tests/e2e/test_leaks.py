@@ -65,3 +65,23 @@ def test_leaks_probes_that_were_taken_away():
     check("over budget" in m["reason"], f"memory.reason: {m['reason']}")
     cannot_tell(m, "\n".join(t.stdout), "probes were taken away after ")
     check("--sample-bytes 64k" in m["leaks"]["reason"], f"no advice: {m['leaks']}")
+
+
+def grew(fixture, words, mode):
+    """(memory of the snapshot, the lines of the report about what made the process larger)"""
+    t = Trace(fixture, "--memory", mode, functions=("traced_*",))
+    for word in words:
+        fixture.ask(word)
+    m = t.stop().doc["memory"]
+    fixture.finish()
+    return m, [line for line in t.stdout if line.startswith(("The process grew by ", "Grows in"))]
+
+
+def test_growth_past_the_allocator_is_told_in_all_modes():
+    for mode in ("live", "stacks"):
+        m, said = grew(Fixture("grows"), 4 * ["grow"], mode)
+        past = m["data_growth_bytes"] - max(m["live_bytes"], 0)
+        check(past > 1 << 20, f"the fixture grew by {past} bytes")
+        equal([line.split()[0] for line in said], ["The", "Grows"], f"{mode}: the report of {past} bytes")
+        m, said = grew(Fixture("allocs", 1, 100), ["churn"], mode)
+        equal(said, [], f"{mode}: the report of {m['data_growth_bytes']} bytes, live {m['live_bytes']}")

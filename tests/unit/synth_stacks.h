@@ -189,6 +189,8 @@ static inline void synth__add_native(struct snapshot *s)
 	m->basis = "usable";
 	m->sample_bytes = 4096;
 	m->leak_after_s = 10;
+	m->leaks = VERDICT_GROWING;
+	m->leaks_why = "40 blocks were not remembered";
 	m->native = calloc(3, sizeof(*m->native));
 	synth__native(m, "0123",
 		      (struct snapshot_native){ .stack = 0,
@@ -202,6 +204,7 @@ static inline void synth__add_native(struct snapshot *s)
 						.oldest_ns = 5000000000,
 						.old_bytes = 4096,
 						.old_count = 1,
+						.old_error_bytes = 3000,
 						.old_slope = 400.5,
 						.old_slope_error = 100.25,
 						.verdict = VERDICT_GROWING });

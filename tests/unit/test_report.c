@@ -71,6 +71,25 @@ Test(report, tables_fit_and_align_at_every_width)
 	snapshot__free(s);
 }
 
+Test(report, one_is_not_many)
+{
+	struct snapshot *s = synth__new();
+	char *text;
+
+	synth__add_stacks(s);
+	s->profiles->of[PROFILE_CPU]->truncated.data[0].count = 1;
+	s->profiles->of[PROFILE_CPU]->lost.data[0].count = 1;
+	s->profiles->of[PROFILE_OFF_CPU]->older = 1;
+	s->overhead.hits = 1;
+	text = print(s, 80, false);
+	expect_says(text, "  1 sample is cut off before the thread's start: no_rows\n");
+	expect_says(text, "  1 sample was lost: stacks_full\n");
+	expect_says(text, "  1 of them had begun before and is counted since the attach\n");
+	expect_says(text, ": 1 hit, 812ns each");
+	free(text);
+	snapshot__free(s);
+}
+
 Test(report, says_what_was_traced_and_what_it_cost)
 {
 	struct snapshot *s = synth__new();
