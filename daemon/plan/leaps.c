@@ -102,8 +102,10 @@ int leaps__find(int fd, const struct build *b, char **why)
 	size_t catches = 0;
 	int err;
 
+	/* a jump is none: return probes survive it */
 	for (size_t i = 0; i < b->catches.cnt; i++)
-		catches += b->catches.data[i].object == b->objects.cnt - 1;
+		catches += b->catches.data[i].object == b->objects.cnt - 1 &&
+			   b->catches.data[i].kind == RT_SITE_CATCH;
 	if (catches)
 		return say(why, "it catches panics or exceptions (%zu place%s)", catches,
 			   catches == 1 ? "" : "s");
