@@ -131,7 +131,12 @@ def test_native_b3_no_room_for_stacks():
     snapshot, m, account = run("--sample-bytes", 1, "--profile-stacks", 16)
     rows = by_stack(snapshot)
     check(0 < len(rows) <= 16, f"stacks kept: {len(rows)}")
-    exact(rows, {name: account[name] for name in rows})
+    # a leaf allocates in two places, and perhaps only the stack of one was kept
+    for name, row in rows.items():
+        check(all(row[k] <= account[name][k] for k in KEYS), f"more than all in {name}: {row}")
+        check(row["alloc_count"] * 2 >= account[name]["alloc_count"], f"a part of {name}: {row}")
+    whole = [n for n, r in rows.items() if r["alloc_count"] == account[n]["alloc_count"]]
+    exact(rows, {name: account[name] for name in whole})
     for key in KEYS:
         kept = sum(r[key] for r in m["native"])
         equal(kept + m["native_lost"][key], m[key], f"{key} of all stacks and none")
