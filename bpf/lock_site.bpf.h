@@ -24,6 +24,7 @@
 
 #include <bpf/bpf_helpers.h>
 
+#include "roletrace/parking_lot.h"
 #include "roletrace/pthread_rwlock.h"
 #include "roletrace/threads.h"
 
@@ -107,17 +108,6 @@ __noinline int site_verdict(rt_u64 address, rt_u32 opcode)
 	return verdict;
 }
 
-/* parking_lot_core 0.9's ThreadData, as it lies around the futex of a parked thread. */
-struct parked {
-	rt_u64 key; /* the address of what it is parked for */
-	rt_u64 next;
-	rt_u64 unpark_token; /* of the last time it was unparked: 1, it was given the lock */
-	rt_u64 park_token;
-	rt_u32 futex;
-	rt_u8 with_timeout;
-	rt_u8 pad[3];
-};
-#define PL_MUTEX_PARKED 3u /* a byte: locked, threads are parked */
 #define PL_RWLOCK_TOKENS 0x18u
 
 static __always_inline bool is_readable(rt_u64 address)
@@ -130,10 +120,11 @@ static __always_inline bool is_readable(rt_u64 address)
 /* The lock of parking_lot that the current thread parks for, at this futex; 0: no lock. */
 __noinline rt_u64 parking_lot_of(rt_u64 futex)
 {
-	struct parked p;
+	struct rt_parked p;
 	rt_u64 state;
 
-	if (bpf_probe_read_user(&p, sizeof(p), (void *)(futex - offsetof(struct parked, futex))) ||
+	if (bpf_probe_read_user(&p, sizeof(p),
+				(void *)(futex - offsetof(struct rt_parked, futex))) ||
 	    p.futex != 1 || p.unpark_token > 1 || p.park_token > PL_RWLOCK_TOKENS ||
 	    p.with_timeout > 1)
 		return 0;
@@ -141,7 +132,7 @@ __noinline rt_u64 parking_lot_of(rt_u64 futex)
 		p.key &= ~7ull;
 	if (bpf_probe_read_user(&state, sizeof(state), (void *)p.key) || is_readable(state))
 		return 0;
-	if (p.park_token ? !(state >> 3) : (state & 0xff) != PL_MUTEX_PARKED)
+	if (p.park_token ? !(state >> 3) : (state & 0xff) != RT_PL_MUTEX_PARKED)
 		return 0;
 	return p.key;
 }

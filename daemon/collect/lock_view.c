@@ -20,6 +20,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "roletrace/parking_lot.h"
 #include "roletrace/pthread_rwlock.h"
 
 #define WAITERS 0x80000000u
@@ -102,18 +103,6 @@ static bool view_pthread(const struct lock_eye *l, uint64_t futex, struct lock_v
 	return true;
 }
 
-/* parking_lot_core 0.9's ThreadData, as it lies around the futex of a parked thread. */
-struct parked {
-	uint64_t key; /* the address of what it is parked for */
-	uint64_t next;
-	uint64_t unpark_token; /* of the last time it was unparked: 1, it was given the lock */
-	uint64_t park_token;
-	uint32_t futex;
-	uint8_t with_timeout;
-	uint8_t pad[3];
-};
-#define PARKED_FUTEX offsetof(struct parked, futex)
-#define PL_MUTEX_PARKED 3u /* a byte: locked, threads are parked */
 #define PL_RWLOCK_TOKENS 0x18u
 
 static bool is_address(const struct lock_eye *l, uint64_t v)
@@ -126,13 +115,13 @@ static bool is_address(const struct lock_eye *l, uint64_t v)
 static bool view_parking_lot(const struct lock_eye *l, const struct wait_at *w,
 			     struct lock_view *out)
 {
-	struct parked p;
+	struct rt_parked p;
 	uint64_t state;
 
 	if (!has_value(l, caller_of(l, w), 0xb9, 1) ||
-	    !read_at(l, w->futex - PARKED_FUTEX, &p, sizeof(p)) || p.futex != 1 ||
-	    p.unpark_token > 1 || p.park_token > PL_RWLOCK_TOKENS || p.with_timeout > 1 ||
-	    (p.next && !is_address(l, p.next)))
+	    !read_at(l, w->futex - offsetof(struct rt_parked, futex), &p, sizeof(p)) ||
+	    p.futex != 1 || p.unpark_token > 1 || p.park_token > PL_RWLOCK_TOKENS ||
+	    p.with_timeout > 1 || (p.next && !is_address(l, p.next)))
 		return false;
 	if (p.park_token) /* a RwLock: a word, whose writer waits for readers at the next byte */
 		p.key &= ~7ull;
@@ -140,7 +129,7 @@ static bool view_parking_lot(const struct lock_eye *l, const struct wait_at *w,
 		return false;
 	/* a condition variable holds the address of its mutex */
 	if (p.park_token ? !(state >> 3) || is_address(l, state)
-			 : (state & 0xff) != PL_MUTEX_PARKED || is_address(l, state))
+			 : (state & 0xff) != RT_PL_MUTEX_PARKED || is_address(l, state))
 		return false;
 	out->kind = LOCK_PARKING_LOT;
 	out->address = p.key;
