@@ -344,10 +344,10 @@ def test_idle_threads_are_no_suspects():
     kinds = {x["kind"] for x in snapshot.doc["locks"] if x["waiters_now"]}
     check({"park", "futex", "join"} <= kinds, f"what they wait at: {kinds}")
     check(not kinds & {"std_mutex", "pthread_mutex", "parking_lot"}, f"what they wait at: {kinds}")
-
-
     for t in snapshot.doc["threads"]:
-        equal((t["off_cpu_ns"]["lock"], t["state"] == "lock"), (0, False), f"{t['name']} at a lock")
+        # malloc has locks too, for some microseconds
+        check(t["off_cpu_ns"]["lock"] < 1e6, f"{t['name']} at a lock: {t['off_cpu_ns']}")
+        check(t["state"] != "lock", f"{t['name']} at a lock")
 
 
 def test_idle_threads_from_before():
