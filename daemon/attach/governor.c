@@ -378,6 +378,8 @@ static void look(struct governor *g, uint64_t now_ns)
 
 	if (elapsed_s < LOOK_S)
 		return;
+	/* when it is gone, so is its clock: what was read last counts */
+	(void)ledger__read_cpu(g);
 	/* before the hits are taken: what is hit from now on rings */
 	set_dozing(g, !has_cause(g, now_ns));
 	spent = look_at_all(g, elapsed_s, &much);
@@ -497,7 +499,7 @@ void governor__reserve(struct governor *g, double ratio)
 
 void governor__start(struct governor *g, uint64_t now_ns)
 {
-	uint64_t cpu_ns = clock__ns(g->cpu_clock);
+	uint64_t cpu_ns = ledger__read_cpu(g);
 
 	g->start_ns = g->last_ns = g->busy_ns = now_ns;
 	g->next_timing_ns = now_ns;

@@ -48,6 +48,7 @@ struct governor {
 	struct links *links;
 	double whole, budget; /* of a CPU; budget: what of it is for probes of functions */
 	clockid_t cpu_clock;  /* of the target */
+	uint64_t cpu_ns;      /* its last reading */
 	struct governed *fns;
 	bool *lively;  /* by function: hit lately, or its rate has not gone down yet */
 	rt_u8 *modes;  /* scratch: enum links_mode */
@@ -56,14 +57,14 @@ struct governor {
 	double lasting;			     /* cost of the probes that stay, of a CPU, smoothed */
 	unsigned int over;
 	size_t not_exact, unlogged, clustered;
-	rt_u32 cursor[GOVERNOR_OFF + 1]; /* of windows: who is next */
+	rt_u32 cursor[GOVERNOR_OFF + 1], loud_cursor; /* of windows: who is next */
 	VEC(struct governor_step) steps;
 	bool stopped;
 	/* the open window */
 	struct window *window;
 	uint64_t *before_counts; /* per function of the window */
 	struct rt_fn_stats *before;
-	uint64_t next_timing_ns, next_counting_ns;
+	uint64_t next_timing_ns, next_counting_ns, next_loud_ns;
 	uint64_t seed;
 };
 
@@ -82,6 +83,9 @@ double ledger__full_cost(const struct governor *g, rt_u32 fn);
 double ledger__lasting_cost(const struct governor *g, rt_u32 fn);
 /* Calls counted so far. */
 uint64_t ledger__calls(const struct governor *g, rt_u32 fn);
+/* CPU time of the target; of one that has ended, as it was last read. */
+uint64_t ledger__cpu_ns(const struct governor *g);
+uint64_t ledger__read_cpu(struct governor *g); /* that, noted */
 /* The phase that ends now goes into the sums. */
 void ledger__end_phase(struct governor *g, rt_u32 fn, uint64_t now_ns);
 

@@ -84,6 +84,19 @@ double ledger__planned_exit_ns(const struct governor *g, rt_u32 fn)
 
 /* ---- phases: what was watched how long ---- */
 
+uint64_t ledger__cpu_ns(const struct governor *g)
+{
+	uint64_t ns = clock__ns(g->cpu_clock);
+
+	return ns > g->cpu_ns ? ns : g->cpu_ns;
+}
+
+uint64_t ledger__read_cpu(struct governor *g)
+{
+	g->cpu_ns = ledger__cpu_ns(g);
+	return g->cpu_ns;
+}
+
 uint64_t ledger__calls(const struct governor *g, rt_u32 fn)
 {
 	rt_u64 entries, exits, stepped;
@@ -97,7 +110,7 @@ void ledger__end_phase(struct governor *g, rt_u32 fn, uint64_t now_ns)
 {
 	struct governed *f = &g->fns[fn];
 	uint64_t took_ns = now_ns - f->since_ns, calls = ledger__calls(g, fn);
-	uint64_t cpu_ns = clock__ns(g->cpu_clock);
+	uint64_t cpu_ns = ledger__read_cpu(g);
 
 	switch (f->mode) {
 	case GOVERNOR_EXACT:
@@ -139,7 +152,7 @@ static void estimate_calls(const struct governed *f, uint64_t calls, double off_
 	double counted = (double)(calls - f->off_calls), by_cpu, by_clock;
 	double low, high, low_clock, high_clock, unused;
 
-	out->estimated_calls = (double)calls + f->rate / 1e9 * off_ns;
+	out->estimated_calls = (double)calls;
 	out->low_calls = (double)calls;
 	out->high_calls = off_ns > 0 ? INFINITY : (double)calls;
 	if (!f->per_cpu.windows)
@@ -171,10 +184,12 @@ void governor__row(const struct governor *g, rt_u32 fn, uint64_t now_ns, struct 
 	uint64_t took_ns = now_ns > since_ns ? now_ns - since_ns : 0, in_phase;
 	bool exact = f->mode == GOVERNOR_EXACT, off = f->mode == GOVERNOR_OFF;
 	uint64_t off_cpu_ns = f->off_cpu_ns;
+	double off_ns;
 
 	if (off)
-		off_cpu_ns += clock__ns(g->cpu_clock) - f->since_cpu_ns;
+		off_cpu_ns += ledger__cpu_ns(g) - f->since_cpu_ns;
 	in_phase = calls - f->phase_calls;
+	off_ns = (double)(f->off_ns + (off ? took_ns : 0));
 	*out = (struct governor_row){
 		.mode = f->mode,
 		.always_exact = exact && since_ns == g->start_ns,
@@ -183,11 +198,10 @@ void governor__row(const struct governor *g, rt_u32 fn, uint64_t now_ns, struct 
 		.counted_ns = f->counted_ns + f->off_seen_ns + (off ? 0 : took_ns),
 		.exact_calls = f->exact_calls + (exact ? in_phase : 0),
 		.sampled_calls = f->sampled_calls + (f->mode == GOVERNOR_SAMPLED ? in_phase : 0),
-		.lower_bound = f->saturated,
+		.lower_bound = f->saturated || (off_ns > 0 && !f->per_cpu.windows),
 		.per_call = f->per_call,
 		.clusters = f->clusters,
 	};
 	memcpy(out->windows_ns, f->windows_ns, sizeof(out->windows_ns));
-	estimate_calls(f, calls, (double)(f->off_ns + (off ? took_ns : 0)), (double)off_cpu_ns,
-		       out);
+	estimate_calls(f, calls, off_ns, (double)off_cpu_ns, out);
 }

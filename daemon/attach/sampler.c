@@ -202,7 +202,7 @@ static void book_counting(struct governor *g, rt_u32 fn, size_t i, const struct 
 	struct governed *f = &g->fns[fn];
 	double calls = calls_of(g, fn, i), own_ns = own_time(c->cpu_ns, c->trapped_ns);
 	double by_itself_ns = calls * (double)ledger__warm_entry_ns(g, fn);
-	uint64_t cpu_now_ns = clock__ns(g->cpu_clock);
+	uint64_t cpu_now_ns = ledger__read_cpu(g);
 	double stands_for = (double)(now_ns - f->counted_at_ns) / 1e9;
 	double slept = (double)(now_ns - f->counted_at_ns) * LITTLE_CPU;
 	bool idle;
@@ -229,20 +229,50 @@ static void book_counting(struct governor *g, rt_u32 fn, size_t i, const struct 
 	f->counted_at_cpu_ns = cpu_now_ns;
 }
 
+/* The part of what windows may cost that those of a kind get, of the three kinds there are. */
+static double share_of(const struct governor *g, enum governor_mode mode)
+{
+	bool timing = false, quiet = false, loud = false;
+
+	for (rt_u32 fn = 0; fn < g->plan->fn_cnt; fn++) {
+		timing |= g->fns[fn].mode == GOVERNOR_SAMPLED;
+		loud |= g->fns[fn].mode == GOVERNOR_OFF && g->fns[fn].loud;
+		quiet |= g->fns[fn].mode == GOVERNOR_OFF && !g->fns[fn].loud;
+	}
+	if (mode == GOVERNOR_SAMPLED)
+		return quiet || loud ? 1 - COUNTING_SHARE : 1;
+	return (timing ? COUNTING_SHARE : 1) * (quiet && loud ? 0.5 : 1);
+}
+
 /* How long to wait after a window of that price. */
-static uint64_t gap_after(struct governor *g, uint64_t spent_ns, enum governor_mode other,
+static uint64_t gap_after(struct governor *g, uint64_t spent_ns, enum governor_mode mode,
 			  uint64_t least_ns)
 {
-	double spare = WINDOW_MAX * g->budget - g->lasting, gap_ns, share = 1;
-
-	for (rt_u32 fn = 0; fn < g->plan->fn_cnt; fn++)
-		if (g->fns[fn].mode == other)
-			share = COUNTING_SHARE;
+	double spare = WINDOW_MAX * g->budget - g->lasting, gap_ns;
 
 	if (spare < WINDOW_MIN * g->budget)
 		spare = WINDOW_MIN * g->budget;
-	gap_ns = (double)spent_ns / (spare * share);
+	gap_ns = (double)spent_ns / (spare * share_of(g, mode));
 	return (uint64_t)((gap_ns > (double)least_ns ? gap_ns : (double)least_ns) * jitter(g));
+}
+
+/* What made a window dear has its own from now on: the others need not wait as long. */
+static void plan_counting(struct governor *g, uint64_t spent_ns, uint64_t now_ns)
+{
+	uint64_t gap_ns = gap_after(g, spent_ns, GOVERNOR_OFF, COUNTING_GAP_NS);
+	bool loud = false;
+	const rt_u32 *fns;
+	size_t cnt;
+
+	fns = window__fns(g->window, &cnt);
+	for (size_t i = 0; i < cnt; i++)
+		loud |= g->fns[fns[i]].loud;
+	if (loud)
+		g->next_loud_ns = now_ns + gap_ns;
+	else
+		g->next_counting_ns = now_ns + gap_ns;
+	if (loud && cnt > 1)
+		g->next_counting_ns = now_ns + (uint64_t)(COUNTING_GAP_NS * jitter(g));
 }
 
 /* Windows of all sampled functions together are too seldom: the dearest is only counted. */
@@ -283,13 +313,12 @@ void sampler__end(struct governor *g, const struct window_result *res, uint64_t 
 	/* the hits while links come and go cost as much, and nobody counts them */
 	spent_ns = (uint64_t)((double)spent_ns * (unseen > 1 ? unseen : 1));
 	if (timing) {
-		gap_ns = gap_after(g, spent_ns, GOVERNOR_OFF, TIMING_GAP_NS);
+		gap_ns = gap_after(g, spent_ns, GOVERNOR_SAMPLED, TIMING_GAP_NS);
 		if (gap_ns > TIMING_GAP_MAX_NS)
 			thin_out(g, now_ns);
 		g->next_timing_ns = now_ns + gap_ns;
 	} else {
-		gap_ns = gap_after(g, spent_ns, GOVERNOR_SAMPLED, COUNTING_GAP_NS);
-		g->next_counting_ns = now_ns + gap_ns;
+		plan_counting(g, spent_ns, now_ns);
 	}
 	sampler__forget(g);
 	if (res->err)
@@ -297,28 +326,25 @@ void sampler__end(struct governor *g, const struct window_result *res, uint64_t 
 }
 
 /* Into g->order, those that are next; a loud one comes alone. How many. */
-static size_t choose_fns(struct governor *g, enum governor_mode mode)
+static size_t choose_fns(struct governor *g, enum governor_mode mode, bool loud)
 {
-	rt_u32 fn_cnt = (rt_u32)g->plan->fn_cnt, first = g->cursor[mode];
-	size_t cnt = 0;
+	rt_u32 fn_cnt = (rt_u32)g->plan->fn_cnt, *cursor = loud ? &g->loud_cursor : &g->cursor[mode];
+	rt_u32 first = *cursor;
+	size_t cnt = 0, most = loud ? 1 : WINDOW_FNS;
 
-	for (rt_u32 i = 0; i < fn_cnt && cnt < WINDOW_FNS; i++) {
+	for (rt_u32 i = 0; i < fn_cnt && cnt < most; i++) {
 		rt_u32 fn = (first + i) % fn_cnt;
-		bool alone = mode == GOVERNOR_OFF && g->fns[fn].loud;
 
-		if (g->fns[fn].mode != mode || links__refused(g->links, fn))
+		if (g->fns[fn].mode != mode || links__refused(g->links, fn) ||
+		    (mode == GOVERNOR_OFF && g->fns[fn].loud != loud))
 			continue;
-		if (alone && cnt)
-			break;
 		g->order[cnt++] = fn;
-		g->cursor[mode] = (fn + 1) % fn_cnt;
-		if (alone)
-			break;
+		*cursor = (fn + 1) % fn_cnt;
 	}
 	return cnt;
 }
 
-static void open_window(struct governor *g, enum governor_mode mode)
+static void open_window(struct governor *g, enum governor_mode mode, bool loud)
 {
 	struct window_spec spec = {
 		.fns = g->order,
@@ -332,7 +358,7 @@ static void open_window(struct governor *g, enum governor_mode mode)
 	};
 	int err;
 
-	spec.cnt = choose_fns(g, mode);
+	spec.cnt = choose_fns(g, mode, loud);
 	if (!spec.cnt)
 		return;
 	g->before = calloc(spec.cnt, sizeof(*g->before));
@@ -364,7 +390,9 @@ void sampler__tick(struct governor *g, uint64_t now_ns)
 	if (!g->not_exact || g->obj->mode.single_probes || !links__settled(g->links))
 		return;
 	if (now_ns >= g->next_counting_ns)
-		open_window(g, GOVERNOR_OFF);
+		open_window(g, GOVERNOR_OFF, false);
 	if (!g->window && now_ns >= g->next_timing_ns)
-		open_window(g, GOVERNOR_SAMPLED);
+		open_window(g, GOVERNOR_SAMPLED, false);
+	if (!g->window && now_ns >= g->next_loud_ns)
+		open_window(g, GOVERNOR_OFF, true);
 }

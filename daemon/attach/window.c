@@ -93,13 +93,14 @@ static void drain(const struct window *w, uint64_t before)
 static void stay_open(const struct window *w)
 {
 	struct board *b = w->board;
-	uint64_t cpu_ns = clock__ns(w->cpu_clock);
+	uint64_t cpu_ns = clock__ns(w->cpu_clock), end_ns;
 
 	sleep_ns(w->open_ns);
 	while (clock__ns(w->cpu_clock) - cpu_ns < w->cpu_ns &&
 	       clock__mono_ns() - b->open_ns < w->open_most_ns)
 		sleep_ns(POLL_NS);
-	b->cpu_ns = clock__ns(w->cpu_clock) - cpu_ns;
+	end_ns = clock__ns(w->cpu_clock);
+	b->cpu_ns = end_ns > cpu_ns ? end_ns - cpu_ns : 0;
 }
 
 static void child_main(const struct window *w)

@@ -9,11 +9,13 @@
 #define NS_PER_SEC 1000000000ull
 #define NS_PER_MS 1000000ull
 
+/* 0: there is no such clock (a process's, when that is gone). */
 static inline uint64_t clock__ns(clockid_t id)
 {
 	struct timespec t;
 
-	clock_gettime(id, &t);
+	if (clock_gettime(id, &t))
+		return 0;
 	return (uint64_t)t.tv_sec * NS_PER_SEC + (uint64_t)t.tv_nsec;
 }
 

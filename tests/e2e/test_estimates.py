@@ -103,6 +103,22 @@ def test_hot_calls_within_hot_calls():
     check(0.5 < sorted(ratios)[1] < 2, f"estimates over truth {ratios}:\n    " + "\n    ".join(said))
 
 
+def test_estimate_of_a_process_that_ended():
+    """Its clock has gone with it."""
+    f = Fixture("rates", 1, 2000)
+    t = Trace(f, "-f", "traced_hot", budget="4", functions=[])
+    f.say("go")
+    time.sleep(4)
+    truth = f.ask("quiesce")["truth"]["traced_hot"]["calls"]
+    f.finish()
+    t.wait()
+    row = t.snapshot().row("traced_hot")
+    how = row["sampled"]
+    check(how and how["count"] != "exact", f"it was always counted: {row}")
+    check(how["calls_interval"][0] <= 1.05 * truth, f"at least {how['calls_interval']}, truth {truth}")
+    check(0.1 < how["calls_estimated"] / truth < 4, f"{how['calls_estimated']}, truth {truth}")
+
+
 def test_what_is_too_hot_is_said_first():
     f = Fixture("rates", 1, 2000)
     t = Trace(f, budget="2")
