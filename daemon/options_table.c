@@ -70,8 +70,8 @@ const struct argp_option options_table[] = {
 	{ "no-threads", KEY_NO_THREADS, NULL, 0,
 	  "Do not watch threads (their states, locks, what hangs)", 1 },
 	{ "stall", KEY_STALL, "SEC", 0,
-	  "Tell what hangs for SEC seconds (default 3), and when no thread runs at all for that "
-	  "long",
+	  "Tell what hangs for SEC seconds (3 without this option); with it also when no thread "
+	  "runs at all for that long",
 	  1 },
 	{ NULL, 0, NULL, 0, "How long and where to", 2 },
 	{ "duration", 'd', "SEC", 0,

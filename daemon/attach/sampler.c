@@ -328,7 +328,8 @@ void sampler__end(struct governor *g, const struct window_result *res, uint64_t 
 /* Into g->order, those that are next; a loud one comes alone. How many. */
 static size_t choose_fns(struct governor *g, enum governor_mode mode, bool loud)
 {
-	rt_u32 fn_cnt = (rt_u32)g->plan->fn_cnt, *cursor = loud ? &g->loud_cursor : &g->cursor[mode];
+	rt_u32 fn_cnt = (rt_u32)g->plan->fn_cnt,
+	       *cursor = loud ? &g->loud_cursor : &g->cursor[mode];
 	rt_u32 first = *cursor;
 	size_t cnt = 0, most = loud ? 1 : WINDOW_FNS;
 

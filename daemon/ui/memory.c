@@ -370,7 +370,8 @@ static void natives(struct strbuf *out, const struct memory_view *v, const struc
 		char bytes[TEXT_CELL], error[TEXT_CELL];
 		struct strbuf text = STRBUF_INIT;
 
-		memory__bytes(bytes, (double)all[i]->old_bytes);
+		/* an estimate; what is old in all is known */
+		memory__bytes(bytes, fmin((double)all[i]->old_bytes, (double)a->old_bytes));
 		memory__bytes(error, (double)all[i]->old_error_bytes);
 		strbuf__addf(&text, "  native stack, %s%s", m->sample_bytes > 1 ? "~" : "", bytes);
 		if (all[i]->old_error_bytes)

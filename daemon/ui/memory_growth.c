@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Who makes the process larger: the part of the memory section for when no allocator is traced. */
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -163,16 +164,96 @@ static bool is_told(const struct snapshot_memory *m)
 	return told > all / 2;
 }
 
+/* A function maps, unmaps and touches by different calls of the system: its own frames are what
+ * tells who it is. How many there are; all, where all is the system's. */
+static uint32_t depth_without_system(const struct snapshot *s,
+				     const struct snapshot_growth_stack *n)
+{
+	const uint32_t *refs = s->memory->native_refs.data + n->first;
+
+	for (uint32_t depth = n->depth; depth; depth--) {
+		enum frame_kind kind = s->profiles->frames.data[refs[depth - 1]].kind;
+
+		if (kind != FRAME_KERNEL && kind != FRAME_LIB)
+			return depth;
+	}
+	return n->depth;
+}
+
+static bool is_same_place(const struct snapshot *s, const struct snapshot_growth_stack *a,
+			  const struct snapshot_growth_stack *b, uint32_t depth)
+{
+	const uint32_t *refs = s->memory->native_refs.data;
+
+	return a->depth == depth && !a->truncated == !b->truncated &&
+	       !memcmp(refs + a->first, refs + b->first, depth * sizeof(*refs));
+}
+
+static uint64_t add_errors(uint64_t a, uint64_t b)
+{
+	return (uint64_t)hypot((double)a, (double)b);
+}
+
+static void add_stack(struct snapshot_growth_stack *to, const struct snapshot_growth_stack *n)
+{
+	to->page_faults += n->page_faults;
+	to->page_faults_error = add_errors(to->page_faults_error, n->page_faults_error);
+	to->mapped_bytes += n->mapped_bytes;
+	to->mapped_error_bytes = add_errors(to->mapped_error_bytes, n->mapped_error_bytes);
+	to->unmapped_bytes += n->unmapped_bytes;
+	to->unmapped_error_bytes = add_errors(to->unmapped_error_bytes, n->unmapped_error_bytes);
+	to->data_bytes += n->data_bytes;
+	to->data_error_bytes = add_errors(to->data_error_bytes, n->data_error_bytes);
+}
+
+static int by_stack_growth(const void *a, const void *b)
+{
+	const struct snapshot_growth_stack *x = a, *y = b;
+	int64_t gx = x->data_bytes + (int64_t)x->page_faults * 4096;
+	int64_t gy = y->data_bytes + (int64_t)y->page_faults * 4096;
+
+	return gx < gy ? 1 : gx > gy ? -1 : 0;
+}
+
+/* By place, those that grow most first. NULL: no memory. */
+static struct snapshot_growth_stack *merge_stacks(const struct snapshot *s, size_t *cnt)
+{
+	const struct snapshot_memory *m = s->memory;
+	struct snapshot_growth_stack *all = calloc(m->native_growth_cnt + 1, sizeof(*all));
+
+	*cnt = 0;
+	for (size_t i = 0; all && i < m->native_growth_cnt; i++) {
+		const struct snapshot_growth_stack *n = &m->native_growth[i];
+		uint32_t depth = depth_without_system(s, n);
+		size_t at = 0;
+
+		while (at < *cnt && !is_same_place(s, &all[at], n, depth))
+			at++;
+		if (at < *cnt) {
+			add_stack(&all[at], n);
+		} else {
+			all[*cnt] = *n;
+			all[(*cnt)++].depth = depth;
+		}
+	}
+	if (*cnt)
+		qsort(all, *cnt, sizeof(*all), by_stack_growth);
+	return all;
+}
+
 /* Where traced functions do not tell who it is. */
 static void growth_stacks(struct strbuf *out, const struct memory_view *v, const struct snapshot *s)
 {
-	const struct snapshot_memory *m = s->memory;
-	size_t limit = v->limit ? v->limit : MEMORY_NATIVES_SHOWN;
+	size_t limit = v->limit ? v->limit : MEMORY_NATIVES_SHOWN, cnt;
+	struct snapshot_growth_stack *all;
 
-	if (!s->profiles || is_told(m))
+	if (!s->profiles || is_told(s->memory))
 		return;
-	for (size_t i = 0; i < m->native_growth_cnt && i < limit; i++) {
-		const struct snapshot_growth_stack *n = &m->native_growth[i];
+	all = merge_stacks(s, &cnt);
+	if (!all)
+		out->oom = true;
+	for (size_t i = 0; i < cnt && i < limit; i++) {
+		const struct snapshot_growth_stack *n = &all[i];
 		struct strbuf figures = STRBUF_INIT, text = STRBUF_INIT;
 
 		stack_figures(n, &figures);
@@ -182,6 +263,7 @@ static void growth_stacks(struct strbuf *out, const struct memory_view *v, const
 		memory__lines(out, v, STYLE_PLAIN, &text);
 		memory__native_path(out, v, s, n->first, n->depth);
 	}
+	free(all);
 }
 
 static void rows(struct strbuf *out, const struct memory_view *v, const struct snapshot_memory *m)

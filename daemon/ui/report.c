@@ -74,10 +74,24 @@ static void nothing(struct report *r)
 			     probed == 1 ? "" : "s");
 }
 
+/* What it says of its age was then, when it was told. */
+static void lasting(struct report *r, const struct snapshot_stall *s)
+{
+	uint64_t end_ns = r->s->window.end_unix_ns;
+	char age[TEXT_CELL];
+
+	if (s->over_unix_ns || end_ns < s->seen_unix_ns)
+		return;
+	text__duration(age, s->age_ns + end_ns - s->seen_unix_ns);
+	report__sayf(r, STYLE_HOT, "  not over at the end, after %s", age);
+}
+
 static void stalls(struct report *r)
 {
-	for (size_t i = 0; i < r->s->stall_cnt; i++)
+	for (size_t i = 0; i < r->s->stall_cnt; i++) {
 		stalls__describe(&r->s->stalls[i], "Stall: ", r->width, r->colour, &r->text);
+		lasting(r, &r->s->stalls[i]);
+	}
 	if (r->s->more_stalls)
 		report__sayf(r, STYLE_WARM, "and %zu more stalls", r->s->more_stalls);
 }

@@ -142,7 +142,7 @@ static void never_called(struct report *r)
 
 	if (!cnt || !r->order_cnt)
 		return;
-	report__sayf(r, STYLE_PLAIN, "%zu traced function%s never called%s", cnt,
+	report__sayf(r, STYLE_PLAIN, "%zu traced function%s not called since the attach%s", cnt,
 		     cnt == 1 ? " was" : "s were", named ? ":" : ".");
 	for (size_t i = 0; i < r->s->fn_cnt && named; i++)
 		if (is_uncalled(&r->s->fns[i]))

@@ -96,7 +96,15 @@ static void add_queue(struct strbuf *line, const struct snapshot_thread *t, doub
 	cell(line, text, 8);
 }
 
-static void thread_row(const struct snapshot_thread *t, struct strbuf *line)
+/* Of those that ended, of the window: some lived for a moment, and there may be thousands. */
+static double cpu_ratio(const struct snapshot_thread *t, uint64_t window_ns)
+{
+	if (t->tid || !window_ns)
+		return thread__cpu_ratio(t);
+	return (double)t->cpu_ns / (double)window_ns;
+}
+
+static void thread_row(const struct snapshot_thread *t, uint64_t window_ns, struct strbuf *line)
 {
 	char id[TEXT_CELL];
 
@@ -107,7 +115,7 @@ static void thread_row(const struct snapshot_thread *t, struct strbuf *line)
 		snprintf(id, sizeof(id), "x%" PRIu64, t->count);
 	cell(line, id, 9);
 	cell(line, thread_state_names[t->state], 10);
-	add_percent(line, thread__cpu_ratio(t), 8);
+	add_percent(line, cpu_ratio(t, window_ns), 8);
 	add_percent(line, t->cpu_max, 8);
 	add_main_wait(line, t);
 	add_queue(line, t, 0.95);
@@ -154,7 +162,7 @@ static void threads_table(const struct snapshot *s, unsigned int width, size_t l
 		     "Max 1s", "Waits most in", "Queue95", "Swaps/s");
 	put_line(out, &line, width, STYLE_BOLD, colour);
 	for (size_t i = 0; i < shown; i++) {
-		thread_row(all[i], &line);
+		thread_row(all[i], s->window.duration_ns, &line);
 		put_line(out, &line, width, STYLE_PLAIN, colour);
 	}
 	if (shown < s->thread_cnt) {

@@ -105,7 +105,7 @@ Test(report, says_what_was_traced_and_what_it_cost)
 	expect_says(text, "Degraded: 1 function was taken off");
 	expect_says(text, "Lost: orphan_exits 14");
 	expect_silent(text, "depth_exceeded");
-	expect_says(text, "1 traced function was never called:\n"
+	expect_says(text, "1 traced function was not called since the attach:\n"
 			  "  translator_sv2::config::TranslatorConfig::never_called\n");
 	expect_says(text, "4 functions not probed:");
 	expect_silent(text, "\x1b");
@@ -339,7 +339,7 @@ Test(report, many_that_were_never_called_are_counted_only)
 	for (size_t i = 0; i < 3; i++)
 		s->fns[i].calls = s->fns[i].in_flight = 0;
 	text = print(s, 80, false);
-	expect_says(text, "4 traced functions were never called.\n");
+	expect_says(text, "4 traced functions were not called since the attach.\n");
 	expect_silent(text, "never_called");
 	free(text);
 	snapshot__free(s);
