@@ -148,6 +148,13 @@ static void live(const struct snapshot_memory *m, struct strbuf *text)
 	if (m->failed)
 		strbuf__addf(text, "; %" PRIu64 " allocation%s failed", m->failed,
 			     plural__s(m->failed));
+	if (m->unowned_count) {
+		memory__bytes(made, (double)m->unowned_bytes);
+		strbuf__addf(text,
+			     "\nNot remembered (--max-blocks): %" PRIu64
+			     " block%s, %s: in the totals, in no row below",
+			     m->unowned_count, plural__s(m->unowned_count), made);
+	}
 	if (m->sampled)
 		sampled(m, text);
 }

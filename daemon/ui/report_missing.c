@@ -74,22 +74,10 @@ static const struct snapshot_fn *fn_called(const struct snapshot *s, const char 
 	return NULL;
 }
 
-static void shed_line(struct report *r, const struct snapshot_shed *row)
+static void calls_line(struct report *r, const struct snapshot_fn *fn)
 {
-	const struct snapshot_fn *fn = fn_called(r->s, row->name);
-	char rate[TEXT_CELL], cost[TEXT_CELL], calls[TEXT_CELL], low[TEXT_CELL], high[TEXT_CELL];
+	char calls[TEXT_CELL], low[TEXT_CELL], high[TEXT_CELL];
 
-	if (!row->from) {
-		report__sayf(r, STYLE_WARM, "Taken off: %s: %s", row->name, row->reason);
-		return;
-	}
-	text__count(rate, (uint64_t)row->calls_per_s, 12);
-	text__percent(cost, row->cost_ratio);
-	report__sayf(r, STYLE_WARM,
-		     "Budget: %s: %s -> %s, %s: %s calls/s, timing each costs %s of a CPU",
-		     row->name, row->from, row->to, row->reason, rate, cost);
-	if (!fn || snapshot__calls_basis(fn) == BASIS_EXACT)
-		return;
 	text__count(calls, snapshot__all_calls(fn), 12);
 	text__count(low, fn->sampled->calls.low, 12);
 	text__count(high, fn->sampled->calls.high, 12);
@@ -100,6 +88,40 @@ static void shed_line(struct report *r, const struct snapshot_shed *row)
 	else
 		report__sayf(r, STYLE_WARM, "  calls in all: about %s, within %s to %s", calls, low,
 			     high);
+}
+
+static void total_line(struct report *r, const struct snapshot_fn *fn)
+{
+	const struct snapshot_estimate *t = &fn->sampled->times[TIME_TOTAL];
+	char total[TEXT_CELL], low[TEXT_CELL], high[TEXT_CELL];
+
+	text__duration(total, t->value);
+	text__duration(low, t->low);
+	text__duration(high, t->high);
+	if (t->high == UINT64_MAX)
+		report__sayf(r, STYLE_WARM, "  total: about %s, no error known", total);
+	else
+		report__sayf(r, STYLE_WARM, "  total: about %s, within %s to %s", total, low, high);
+}
+
+static void shed_line(struct report *r, const struct snapshot_shed *row)
+{
+	const struct snapshot_fn *fn = fn_called(r->s, row->name);
+	char rate[TEXT_CELL], cost[TEXT_CELL];
+
+	if (!row->from) {
+		report__sayf(r, STYLE_WARM, "Taken off: %s: %s", row->name, row->reason);
+		return;
+	}
+	text__count(rate, (uint64_t)row->calls_per_s, 12);
+	text__percent(cost, row->cost_ratio);
+	report__sayf(r, STYLE_WARM,
+		     "Budget: %s: %s -> %s, %s: %s calls/s, timing each costs %s of a CPU",
+		     row->name, row->from, row->to, row->reason, rate, cost);
+	if (fn && snapshot__calls_basis(fn) != BASIS_EXACT)
+		calls_line(r, fn);
+	if (fn && fn->sampled && snapshot__time_basis(fn) == BASIS_ESTIMATED)
+		total_line(r, fn);
 }
 
 static void shed(struct report *r)

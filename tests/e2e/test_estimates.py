@@ -51,6 +51,7 @@ def test_estimated_total_is_of_the_whole_window():
     check(0.6 * truth["sum_ns"] < mean < 1.6 * total, f"mean {how['mean_ns_estimated']}: {mean}")
     line, text = report_line(t.file, "traced_work")
     check("~" in line, f"no estimate in: {line}")
+    check("  total: about " in text and ", within " in text, f"no error of the total in: {text}")
     f.finish()
 
 

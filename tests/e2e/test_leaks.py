@@ -49,6 +49,7 @@ def test_leaks_blocks_that_were_not_remembered():
     m, report = looked_at("leak 5", "--leak-after", 1, "--max-blocks", 40)
     check(m["unowned_count"] > 100, f"not remembered: {m['unowned_count']}")
     cannot_tell(m, report, f"{m['unowned_count']} blocks were not remembered, --max-blocks")
+    check(f"Not remembered (--max-blocks): {m['unowned_count']} blocks" in report, f"{report}")
 
 
 def test_leaks_probes_that_were_taken_away():
