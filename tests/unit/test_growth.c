@@ -269,6 +269,36 @@ Test(growth, stacks_in_the_report)
 	}
 }
 
+/* What a function maps by one call of the system and unmaps by another is one row, net. */
+Test(growth, stacks_of_a_function_are_one)
+{
+	static const int frames[] = { SYNTH_START, SYNTH_SUBMIT, SYNTH_READ };
+	struct snapshot *s = with_stacks(true, false);
+	struct memory_view view = { .width = 80 };
+	struct snapshot_memory *m = s->memory;
+	struct strbuf text = STRBUF_INIT;
+
+	m->growth[1].mapped_bytes = 64 << 20;
+	for (size_t i = 0; i < 2; i++) {
+		m->native_growth[i] =
+			(struct snapshot_growth_stack){ .first = (uint32_t)m->native_refs.cnt,
+							.depth = i ? 3 : 2,
+							.mapped_bytes = i ? 0 : 3 << 20,
+							.unmapped_bytes = i ? 2 << 20 : 0,
+							.data_bytes =
+								i ? -2 * (1 << 20) : 3 << 20 };
+		for (size_t at = 0; at < m->native_growth[i].depth; at++)
+			*vec__push(&m->native_refs) =
+				profiles__frame(s->profiles, &synth_frames[frames[at]]);
+	}
+	memory__section(s, &view, &text);
+	cr_expect(strstr(text.s, "Grows by +1.00MB of data, 3.00MB mapped, 2.00MB unmapped in\n"),
+		  "%s", text.s);
+	cr_expect(!strstr(text.s, "Grows by -"), "%s", text.s);
+	strbuf__free(&text);
+	snapshot__free(s);
+}
+
 /* What is in the sample stands for the interval, or for itself. */
 Test(growth, weights_are_unbiased)
 {
