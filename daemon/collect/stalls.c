@@ -200,6 +200,18 @@ static bool looks_like_deadlock(const struct stalls *s, const thread_vec *suspec
 	return two;
 }
 
+/* Where two wait for two locks that store no holder, each may have what the other waits for. */
+static void name_candidates(struct known_stall *k)
+{
+	struct stall_thread *t = k->told.threads;
+
+	if (k->told.thread_cnt + k->told.more_threads != 2 || t[0].holder_tid || t[1].holder_tid ||
+	    t[0].address == t[1].address)
+		return;
+	t[0].holder_tid = t[1].tid;
+	t[1].holder_tid = t[0].tid;
+}
+
 static void tell_suspects(struct stalls *s, enum stall_kind kind, const thread_vec *threads)
 {
 	struct known_stall *k = stall_list__add(&s->list, kind, false);
@@ -213,6 +225,8 @@ static void tell_suspects(struct stalls *s, enum stall_kind kind, const thread_v
 		if (holder)
 			stall_list__add_thread(&s->list, k, holder);
 	}
+	if (k && kind == STALL_DEADLOCK)
+		name_candidates(k);
 	if (k)
 		stall_list__tell(&s->list, k);
 }

@@ -182,7 +182,8 @@ static void add_wait(const struct stall_thread *t, struct strbuf *line)
 		strbuf__addf(line, "%s %s%s", thread_state_names[t->state],
 			     t->wait_older ? "at least " : "", took);
 	if (t->holder_tid)
-		strbuf__addf(line, ", held by %d", t->holder_tid);
+		strbuf__addf(line, ", %sheld by %d", t->holder_proven ? "" : "perhaps ",
+			     t->holder_tid);
 	if (t->address)
 		strbuf__addf(line, ", %s 0x%" PRIx64, lock_kind_names[t->lock], t->address);
 	else if (t->wchan[0]) {

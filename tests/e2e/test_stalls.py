@@ -307,7 +307,11 @@ def suspected(what, kind):
     equal((stall["kind"], stall["certainty"]), ("deadlock", "suspected"), "what it is")
     equal(sorted(tids(stall)), sorted(truth["tids"]), "threads of it")
     equal({x["lock"] for x in stall["threads"]}, {kind}, "kind of the locks")
-    equal({x["holder_tid"] for x in stall["threads"]}, {None}, "a holder that nothing stores")
+    # nothing stores who holds them: of two, each may have what the other waits for
+    one, other = stall["threads"]
+    equal((one["holder_tid"], other["holder_tid"]), (other["tid"], one["tid"]), "candidates")
+    equal((one["holder_proven"], other["holder_proven"]), (False, False), "no proof")
+    check(any(f"perhaps held by {one['tid']}" in line for line in t.stderr), t.said())
     waiting = [x for x in snapshot.doc["locks"] if x["kind"] == kind and x["waiters_now"]]
     equal(sorted(x["waiters_now"] for x in waiting), [1, 1], "locks with a waiter")
     f.finish()
