@@ -21,6 +21,7 @@ struct settler {
 	struct bpf_link *link;
 	rt_u64 *in_flight, *stale, *dead, *given_up;
 	frame_vec frames, before; /* of the last pass; of the one before it, by call */
+	bool unseen_is_untold;
 };
 
 struct settler *settler__new(const struct object *obj, const struct plan *plan,
@@ -175,7 +176,7 @@ static enum call_verdict verdict_from(const struct settled_frame *was,
 static void count_frame(struct settler *s, struct settled_frame *f)
 {
 	const struct settled_frame *was = find_before(s, f);
-	bool decided;
+	bool decided, untold;
 
 	f->verdict = was ? verdict_from(was, f) : CALL_UNDECIDED;
 	decided = f->verdict != CALL_UNDECIDED;
@@ -185,7 +186,8 @@ static void count_frame(struct settler *s, struct settled_frame *f)
 		return;
 	}
 	s->in_flight[f->fn]++;
-	s->stale[f->fn] += !decided && (f->looks_stale || (was && was->untold));
+	untold = was ? was->untold : s->unseen_is_untold;
+	s->stale[f->fn] += !decided && (f->looks_stale || untold);
 }
 
 static int count_thread(struct settler *s, const struct rt_settled *thread,
@@ -292,6 +294,11 @@ rt_u64 settler__given_up(const struct settler *s, rt_u32 fn)
 rt_u64 settler__dead(const struct settler *s, rt_u32 fn)
 {
 	return s->dead[fn];
+}
+
+void settler__doubt_unseen(struct settler *s)
+{
+	s->unseen_is_untold = true;
 }
 
 size_t settler__doubts(const struct settler *s)

@@ -59,6 +59,9 @@ struct settled_frame {
 };
 struct settled_frame *settler__frames(struct settler *s, size_t *cnt);
 
+/* From now on calls that the pass before had not found are in doubt: no witness has seen them. */
+void settler__doubt_unseen(struct settler *s);
+
 /* How many frames look stale and are not proven dead. */
 size_t settler__doubts(const struct settler *s);
 

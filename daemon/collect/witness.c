@@ -66,6 +66,7 @@ void witness__look_patiently(struct settler *s, struct waiting *w)
 
 	for (int try = 0; try < TRIES && witness__look(s, w) > 0; try++)
 		nanosleep(&pause, NULL);
+	settler__doubt_unseen(s);
 	f = settler__frames(s, &cnt);
 	for (size_t i = 0; i < cnt; i++)
 		f[i].untold = f[i].verdict == CALL_UNDECIDED;

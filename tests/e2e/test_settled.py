@@ -90,6 +90,15 @@ def test_left_by_a_thread_that_never_waits():
         check(sure <= wanted["in_flight"] <= row["in_flight"], f"{name}: {row}, truth {wanted}")
 
 
+def test_left_again_and_again():
+    """What a witness saw is gone by the end: what is open then is in doubt, or seen to be left."""
+    snapshot, _ = trace(Fixture("left", "turns"))
+    for name in ("traced_outer", "traced_between", "traced_deep"):
+        row = snapshot.row(name)
+        check(row["calls"] > 20 and row["returned"] == 0, f"{name}: {row}")
+        equal(row["in_flight"], row["in_flight_stale"], f"{name}: in flight, in doubt")
+
+
 def test_calls_that_wait_are_in_flight():
     """Also one that was jumped to: its return address is behind the call of another function."""
     settled("blocked")
