@@ -223,6 +223,15 @@ def watch_memory(target):
     equal(sum(s["live_bytes"] for s in memory["stacks"]), memory["live_bytes"], "live by owners, in all")
 
 
+def at_second_try(function, *args):
+    """Times are also those of who else has the machine; a fault fails twice."""
+    try:
+        return function(*args)
+    except harness.Failure as e:
+        say(f"once more: {e}")
+    return function(*args)
+
+
 def pool_and_translator(lab, miners):
     """Both at once with the default budget, untraced and traced in turn: throughput within 3 %, round
     trip within 5 % and what the two budgets may take of each share."""
@@ -297,7 +306,7 @@ def all_tests(results):
         if profiled:
             results.test("stacks are whole and have names", stacks_are_whole, profiled)
         results.test("stopped stacks are as gdb has them", agrees_with_gdb, lab)
-        results.test("pool and translator at once", pool_and_translator, lab, miners)
+        results.test("pool and translator at once", at_second_try, pool_and_translator, lab, miners)
         results.test("the role ends as it does untraced", ends_as_untraced, lab, untraced[1])
     results.test("live blocks agree with the resident set", memory_agrees_with_resident)
     results.test("sites of 1,100 functions, held against the processor", oracle)
