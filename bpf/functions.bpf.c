@@ -20,29 +20,19 @@ static __always_inline bool is_target(const struct task_struct *t)
 }
 
 /* The state of the function if this event counts, else 0 (with no live link there is no state). */
-static __always_inline rt_u32 entry_state(const struct task_struct *t, rt_u64 cookie)
+static __always_inline rt_u32 event_state(const struct task_struct *t, rt_u64 cookie, bool exit)
 {
 	struct rt_fn_conf *conf = is_target(t) ? conf_of(RT_COOKIE_FN(cookie)) : 0;
-	rt_u32 state = conf ? *(volatile rt_u32 *)&conf->state : 0;
-	rt_u32 live = RT_CONF_ENTRY_GEN(state), mark = state & RT_CONF_MARK_ENTRY;
+	rt_u32 state, live, mark;
 
-	if ((live != RT_COOKIE_GEN(cookie) || mark) && !(mark && hand_over(cookie, live, 0)))
+	if (!conf)
 		return 0;
-	if (conf)
-		note_hit(conf);
-	return state;
-}
-
-static __always_inline rt_u32 exit_state(const struct task_struct *t, rt_u64 cookie)
-{
-	struct rt_fn_conf *conf = is_target(t) ? conf_of(RT_COOKIE_FN(cookie)) : 0;
-	rt_u32 state = conf ? *(volatile rt_u32 *)&conf->state : 0;
-	rt_u32 live = RT_CONF_EXIT_GEN(state), mark = state & RT_CONF_MARK_EXIT;
-
-	if ((live != RT_COOKIE_GEN(cookie) || mark) && !(mark && hand_over(cookie, live, 1)))
+	state = *(volatile rt_u32 *)&conf->state;
+	live = exit ? RT_CONF_EXIT_GEN(state) : RT_CONF_ENTRY_GEN(state);
+	mark = state & (exit ? RT_CONF_MARK_EXIT : RT_CONF_MARK_ENTRY);
+	if (mark ? !hand_over(cookie, live, exit) : live != RT_COOKIE_GEN(cookie))
 		return 0;
-	if (conf)
-		note_hit(conf);
+	note_hit(conf);
 	return state;
 }
 
@@ -101,7 +91,7 @@ int site(struct pt_regs *ctx)
 	rt_u32 kind = RT_COOKIE_KIND(cookie), fn = RT_COOKIE_FN(cookie), state;
 
 	if (kind == RT_SITE_ENTRY) {
-		state = entry_state(t, cookie);
+		state = event_state(t, cookie, false);
 		if (state)
 			shadow_enter(t, fn, ctx->sp + RT_COOKIE_SP_BYTES(cookie),
 				     RT_COOKIE_CLASS(cookie), state, false);
@@ -113,7 +103,7 @@ int site(struct pt_regs *ctx)
 			land(t, ctx, cookie);
 		return 0;
 	}
-	state = exit_state(t, cookie);
+	state = event_state(t, cookie, true);
 	if (!state)
 		return 0;
 	if ((kind == RT_SITE_JCC || kind == RT_SITE_EDGE_JCC) &&
@@ -132,7 +122,7 @@ int uret_entry(struct pt_regs *ctx)
 	struct task_struct *t = bpf_get_current_task_btf();
 	rt_u64 cookie = bpf_get_attach_cookie(ctx);
 
-	rt_u32 state = entry_state(t, cookie);
+	rt_u32 state = event_state(t, cookie, false);
 
 	if (state)
 		shadow_enter(t, RT_COOKIE_FN(cookie), ctx->sp, RT_COOKIE_CLASS(cookie), state,
@@ -146,7 +136,7 @@ int uret_exit(struct pt_regs *ctx)
 	rt_u64 now = bpf_ktime_get_ns(), cookie = bpf_get_attach_cookie(ctx);
 	struct task_struct *t = bpf_get_current_task_btf();
 
-	rt_u32 state = exit_state(t, cookie);
+	rt_u32 state = event_state(t, cookie, true);
 
 	if (state)
 		shadow_leave(t, RT_COOKIE_FN(cookie), ctx->sp - 8, now, RT_SITE_URET, 0, state);

@@ -378,8 +378,9 @@ static void look(struct governor *g, uint64_t now_ns)
 
 	if (elapsed_s < LOOK_S)
 		return;
-	/* when it is gone, so is its clock: what was read last counts */
-	(void)ledger__read_cpu(g);
+	/* when it is gone, so is its clock: what was read last counts, of who is off */
+	if (g->not_exact)
+		(void)ledger__read_cpu(g);
 	/* before the hits are taken: what is hit from now on rings */
 	set_dozing(g, !has_cause(g, now_ns));
 	spent = look_at_all(g, elapsed_s, &much);
