@@ -55,12 +55,11 @@ static void add_thread(void *arg, const char comm[RT_COMM_BYTES], const struct r
 	add_row(arg, RT_PATH_ROOT, name, row);
 }
 
-/* By what was made larger: private data, and touches of new memory. */
 static int by_growth(const void *a, const void *b)
 {
 	const struct snapshot_growth *x = a, *y = b;
-	int64_t gx = x->data_bytes + (int64_t)x->page_faults * 4096;
-	int64_t gy = y->data_bytes + (int64_t)y->page_faults * 4096;
+	int64_t gx = snapshot__grown_bytes(x->data_bytes, x->page_faults);
+	int64_t gy = snapshot__grown_bytes(y->data_bytes, y->page_faults);
 
 	return gx < gy ? 1 : gx > gy ? -1 : 0;
 }

@@ -92,15 +92,11 @@ static int add_up(const struct growth *g, const struct kept_rows *rows, struct s
 	return err;
 }
 
-static int64_t grown(const struct snapshot_growth_stack *s)
-{
-	return s->data_bytes + (int64_t)s->page_faults * (int64_t)PAGE_BYTES;
-}
-
 static int by_growth(const void *a, const void *b)
 {
 	const struct snapshot_growth_stack *x = a, *y = b;
-	int64_t gx = grown(x), gy = grown(y);
+	int64_t gx = snapshot__grown_bytes(x->data_bytes, x->page_faults);
+	int64_t gy = snapshot__grown_bytes(y->data_bytes, y->page_faults);
 
 	if (gx != gy)
 		return gx < gy ? 1 : -1;

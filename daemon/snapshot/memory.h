@@ -126,6 +126,13 @@ struct snapshot_memory {
 	int64_t live_history[SNAPSHOT_HISTORY];
 };
 
+/* By how much something made the process larger, as far as that is known: private data, and touches
+ * of new memory, each of a page at least. */
+static inline int64_t snapshot__grown_bytes(int64_t data_bytes, uint64_t page_faults)
+{
+	return data_bytes + (int64_t)page_faults * 4096;
+}
+
 struct snapshot_memory *snapshot_memory__new(void);
 void snapshot_memory__free(struct snapshot_memory *m);
 

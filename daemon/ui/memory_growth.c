@@ -86,8 +86,8 @@ static void add_growth(struct snapshot_growth *to, const struct snapshot_growth 
 static int by_growth(const void *a, const void *b)
 {
 	const struct snapshot_growth *x = a, *y = b;
-	int64_t gx = x->data_bytes + (int64_t)x->page_faults * 4096;
-	int64_t gy = y->data_bytes + (int64_t)y->page_faults * 4096;
+	int64_t gx = snapshot__grown_bytes(x->data_bytes, x->page_faults);
+	int64_t gy = snapshot__grown_bytes(y->data_bytes, y->page_faults);
 
 	return gx < gy ? 1 : gx > gy ? -1 : 0;
 }
@@ -209,8 +209,8 @@ static void add_stack(struct snapshot_growth_stack *to, const struct snapshot_gr
 static int by_stack_growth(const void *a, const void *b)
 {
 	const struct snapshot_growth_stack *x = a, *y = b;
-	int64_t gx = x->data_bytes + (int64_t)x->page_faults * 4096;
-	int64_t gy = y->data_bytes + (int64_t)y->page_faults * 4096;
+	int64_t gx = snapshot__grown_bytes(x->data_bytes, x->page_faults);
+	int64_t gy = snapshot__grown_bytes(y->data_bytes, y->page_faults);
 
 	return gx < gy ? 1 : gx > gy ? -1 : 0;
 }
