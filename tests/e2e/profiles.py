@@ -10,7 +10,7 @@ import subprocess
 import tempfile
 
 from checks import Failure, Skip, check, equal, until
-from harness import start
+from harness import roletrace, scratch, start
 
 
 class Profile:
@@ -74,6 +74,16 @@ class Profile:
             if not s.get("truncated"):
                 counts[user] += s[self.weight]
         return counts
+
+
+def folded(file, kind):
+    """What `flame` makes of a snapshot file: value by stack."""
+    path = os.path.join(scratch(), "out.folded")
+    done = roletrace("flame", file, "--kind", kind, "-o", path)
+    equal(done.returncode, 0, f"flame: {done.stderr}")
+    with open(path) as f:
+        lines = [line.rpartition(" ") for line in f]
+    return {stack: int(value) for stack, _, value in lines}
 
 
 def has_path(names, path):

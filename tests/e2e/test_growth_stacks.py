@@ -6,6 +6,7 @@ import subprocess
 
 import harness
 from harness import Fixture, Trace, check, equal
+from profiles import folded
 
 PAGE = 4096
 GROWTH = ("--memory", "growth")
@@ -261,7 +262,7 @@ def test_growth_stacks_without_room():
     equal(lost, m["native_growth_lost"]["samples"], "stacks not kept")
     check(lost > 0, "no stack was lost")
     check(any("growth_stacks_not_kept" in r for r in snapshot.doc["health"]["reasons"]), "health")
-    equal(flame(t, "mapped")["[stack not kept]"], m["native_growth_lost"]["mapped_bytes"], "in the flamegraph")
+    equal(folded(t.file, "mapped")["[stack not kept]"], m["native_growth_lost"]["mapped_bytes"], "in the flamegraph")
 
 
 def test_growth_without_an_unwinder():
@@ -279,15 +280,6 @@ def test_growth_without_an_unwinder():
     f.finish()
 
 
-def flame(t, kind):
-    path = os.path.join(harness.scratch(), "out.folded")
-    done = harness.roletrace("flame", t.file, "--kind", kind, "-o", path)
-    equal(done.returncode, 0, f"flame: {done.stderr}")
-    with open(path) as file:
-        lines = [line.rpartition(" ") for line in file]
-    return {stack: int(value) for stack, _, value in lines}
-
-
 def test_growth_stacks_in_all_formats():
     snapshot, m, account, t = exact(["grow", "storm 50 0"])
     again = harness.roletrace("report", t.file, "-o", "json:-")
@@ -297,9 +289,8 @@ def test_growth_stacks_in_all_formats():
     report = "\n".join(t.stdout)
     check("Grows by" in report and "→ storm_large" in report, f"the report: {report}")
     for kind, total in (("mapped", "map_grown_bytes"), ("faults", "page_faults")):
-        folded = flame(t, kind)
-        equal(sum(folded.values()), m[total], f"all of {kind}")
-    mapped = [v for s, v in flame(t, "mapped").items() if ";storm_large;map;mmap;[kernel: mmap]" in s]
+        equal(sum(folded(t.file, kind).values()), m[total], f"all of {kind}")
+    mapped = [v for s, v in folded(t.file, "mapped").items() if ";storm_large;map;mmap;[kernel: mmap]" in s]
     equal(mapped, [account["storm_large"]["mapped"]], "mapped by storm_large")
     for name in ("out.html", "out.pb.gz", "out.speedscope.json", "out.faults.svg"):
         path = os.path.join(harness.scratch(), name)

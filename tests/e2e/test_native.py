@@ -9,7 +9,7 @@ import subprocess
 import harness
 from exposition import Page
 from harness import Fixture, Trace, check, equal
-from profiles import Profile
+from profiles import Profile, folded
 
 KEYS = ("live_bytes", "live_count", "alloc_bytes", "alloc_count")
 LEAVES = ("traced_leaf_*", "traced_branch_*", "traced_work")
@@ -145,9 +145,9 @@ def test_native_b3_no_room_for_stacks():
         any("memory_stacks_not_kept" in r for r in snapshot.doc["health"]["reasons"]),
         f"health: {snapshot.doc['health']}",
     )
-    folded = flame(snapshot, "live")
-    equal(sum(folded.values()), m["live_bytes"], "bytes in the flamegraph")
-    equal(folded["[stack not kept]"], m["native_lost"]["live_bytes"], "of no stack")
+    live = folded(snapshot.file, "live")
+    equal(sum(live.values()), m["live_bytes"], "bytes in the flamegraph")
+    equal(live["[stack not kept]"], m["native_lost"]["live_bytes"], "of no stack")
 
 
 # ---- estimates ----
@@ -311,19 +311,10 @@ def test_sample_bytes_in_all_formats():
     check(any("one of about 4.00KB" in line for line in t.stdout), f"the report: {t.stdout}")
 
 
-def flame(snapshot, kind):
-    path = os.path.join(harness.scratch(), "out.folded")
-    done = harness.roletrace("flame", snapshot.file, "--kind", kind, "-o", path)
-    equal(done.returncode, 0, f"flame: {done.stderr}")
-    with open(path) as file:
-        lines = [line.rpartition(" ") for line in file]
-    return {stack: int(value) for stack, _, value in lines}
-
-
 def test_native_flamegraphs():
     snapshot, m, account = run("--sample-bytes", 1, functions=LEAVES)
     for kind, key in (("live", "live_bytes"), ("alloc", "alloc_bytes")):
-        native, calls = flame(snapshot, kind), flame(snapshot, f"{kind}-calls")
+        native, calls = folded(snapshot.file, kind), folded(snapshot.file, f"{kind}-calls")
         equal(sum(native.values()), m[key], f"{key} in {kind}")
         for name, truth in account.items():
             ends = [v for stack, v in native.items() if stack.endswith(f";traced_work;{name}")]
